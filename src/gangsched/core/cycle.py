@@ -1,12 +1,10 @@
-"""One scheduling cycle: place, then commit, or say what failed and block what would fail too.
+"""One scheduling cycle: whose turn it is, and which of its members are tried.
 
-A cycle is about a list of members: all that are pending (``gang_cycle``) or one (``member_cycle``).
-It places them in a trial, asks Reserve and Permit about those that got nodes, and releases them,
-lets them wait, or gives everything back.
+``decision`` places these members and commits, or lets the attempt fail.
 
 Rules:
-  R1  if a plugin raises, the state from before the cycle is restored;
-  R2  reasons are computed after a failure, never for a placement.
+  R1  if a plugin raises, the state from before the cycle is restored (``Undo``);
+  R2  a gang that is known to fail is not tried: it fails as one that asks for the same did.
 """
 
 from __future__ import annotations
@@ -17,16 +15,19 @@ from typing import Final
 
 from gangsched._core._counters import MemberState
 from gangsched.core import accounts, attempt
+from gangsched.core.decision import decide, fail_alone
 from gangsched.core.demand import Demand
+from gangsched.core.ends import Failure, Tried, fail
 from gangsched.core.gang import Gang, PodRecord, QueuePlace
-from gangsched.core.gang_cycle import fail_rest, fail_whole, try_whole, why_not
-from gangsched.core.member_cycle import try_one
-from gangsched.core.pending_members import split, unit_is_whole
+from gangsched.core.pending_members import lacking, split, unit_is_whole
+from gangsched.core.placement.proof import why_not
 from gangsched.core.placing import missing
 from gangsched.core.preemption import make_room, nominations
+from gangsched.core.rejection import reject
 from gangsched.core.reservation import backfill as reserving
 from gangsched.core.settle import lacks_reason, settle_all
 from gangsched.core.state import State
+from gangsched.core.undo import Undo
 from gangsched.errors import GangschedError
 from gangsched.explain import Diagnosis
 
@@ -111,7 +112,6 @@ def _diagnosis(gang: Gang) -> Diagnosis | None:
 def _fail_alike(
     state: State,
     gang: Gang,
-    demand: Demand,
     alone: Sequence[PodRecord],
     together: Sequence[PodRecord],
     failed: Gang,
@@ -120,23 +120,18 @@ def _fail_alike(
 
     Its pods are told, as those of each gang that failed: an autoscaler adds nodes for them.
     """
-    found, blocked_at = _diagnosis(failed), demand.blocked_at
+    demand, found = gang.demand, _diagnosis(failed)
+    blocked_at = demand.blocked_at
     assert failed.refused is not None
     assert found is not None
     if together:
         record = next((r for r in together if _is_like(r, failed)), together[0])
         proof = failed.refused.proof
-        fail_whole(
-            state,
-            gang,
-            demand,
-            record,
-            why_not(record, found, proof, state.records.holds),
-            found,
-            proof=proof,
-        )
+        reason = why_not(record, found, proof, state.records.holds)
+        failure = Failure(member=record, reason=reason, diagnosis=found, proof=proof)
+        fail(state, gang, failure, Tried.TOGETHER)
     else:
-        fail_rest(state, gang, alone, {}, found)
+        fail_alone(state, gang, alone, {}, found)
     demand.blocked_at = blocked_at  # nothing was tried
 
 
@@ -161,18 +156,15 @@ def _make_others_give_way(state: State, gang: Gang) -> bool:
         others = [other for other in gangs if other.giving_way and other is not gang]
         state.giving_way = sum(bool(other.giving_way) for other in gangs) - len(others)
     for other in others:
-        attempt.reject(state, other, other.giving_way, backs_off=False)
+        reject(state, other, other.giving_way, backs_off=False)
         other.is_whole = True
     return bool(others)
 
 
 def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
     """Try a gang, or let it fail as another one did."""
-    demand: Demand = gang.demand
     alone, together = split(state, gang)
-    infos = gang.infos.values()
-    figures = [(i, i.attempts, i.attempt_started_at, i.started_by) for i in infos]
-    before = gang.began, gang.round
+    undo = Undo(state, gang)
     if together:
         attempt.begin(state, gang)
     nomination = state.nominations.known.get(gang)
@@ -182,24 +174,16 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
     lent = reserving.lend(state, gang) if has_reservation else []
     try:
         if failed is not None:
-            _fail_alike(state, gang, demand, alone, together, failed)
-        elif not together:
-            try_whole(state, gang, demand, alone, alone=True)
-        elif unit_is_whole(state, gang):
-            _try_both(state, gang, demand, alone, together)
+            _fail_alike(state, gang, alone, together, failed)
+        elif together and not unit_is_whole(state, gang):
+            decide(state, gang, [_next_member(state, gang)], Tried.IN_TURN, undo)
         else:
-            try_one(state, gang, demand)
+            _try_both(state, gang, alone, together, undo)
     except GangschedError:
-        gang.began, gang.round = before
-        if gang.tried:
-            gang.count_tried()
-        for info, attempts, started_at, started_by in figures:
-            info.attempts, info.started_by = attempts, started_by
-            info.attempt_started_at = started_at
+        undo.restore()
         if nomination is not None:
             nominations.withhold(state, nomination)
         reserving.conclude(state, gang, lent, len(state.out))
-        state.queue.put(gang, QueuePlace.ACTIVE, demand)
         raise
     if nomination is not None:
         nominations.conclude(state, nomination)
@@ -217,31 +201,53 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
 def _try_both(
     state: State,
     gang: Gang,
-    demand: Demand,
     alone: Sequence[PodRecord],
     together: Sequence[PodRecord],
+    undo: Undo,
 ) -> None:
     """Try the members that may start together, then those that go alone.
 
     If a bind failed of one that goes alone, they are first: if it fits nowhere, the gang may be
     evicted, and no member is bound by a call that evicts it.
     """
-    if not alone:
-        try_whole(state, gang, demand, together, alone=False)
+    parts = [(together, Tried.TOGETHER), (alone, Tried.ALONE)]
+    if not (alone and together):
+        decide(state, gang, *parts[not together], undo)
         return
     may_give_up = state.settings.can_evict
-    parts = [(together, False), (alone, True)]
     if may_give_up and any(record.bind_failures for record in alone):
         parts.reverse()
-    (first, goes_alone), (second, also_alone) = parts
-    try_whole(state, gang, demand, first, alone=goes_alone)
+    (first, tried), (second, tried_next) = parts
+    decide(state, gang, first, tried, undo)
     is_released = any(record.state is not _UNSCHEDULED for record in first)
     if is_released and may_give_up and any(record.bind_failures for record in second):
         return  # the next cycle tries them
-    now = set(split(state, gang)[0 if also_alone else 1])  # others, if the gang was evicted
+    # others, if the gang was evicted
+    now = set(split(state, gang)[0 if tried_next is Tried.ALONE else 1])
     left = [record for record in second if record in now]
     if left and gang.backoff_until <= state.records.now:
-        try_whole(state, gang, demand, left, alone=also_alone)
+        undo.save()
+        decide(state, gang, left, tried_next, undo)
+
+
+def _next_member(state: State, gang: Gang) -> PodRecord:
+    """Return the next member: of a role that is lacking first; a new round begins if needed.
+
+    A round is one try of each pending member. A gang whose round has failed is tried as a whole
+    next, since member by member it may have been in its own way.
+    """
+    untried = gang.untried()
+    if not untried:
+        gang.round = state.records.step
+        if gang.tried:
+            gang.count_tried()
+        untried = gang.in_order()
+    if gang.tree.children:
+        needed = lacking(state, gang)
+        for record in untried:
+            if needed.get(record.leaf, 0) > 0:
+                return record
+    return untried[0]
 
 
 def _note_failed(state: State, gang: Gang) -> None:

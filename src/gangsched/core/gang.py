@@ -282,11 +282,26 @@ class Gang:
         """Return the pending members that were not tried in this round, in order."""
         return [record for record in self.in_order() if record.round != self.round]
 
+    def note_failures(self, failures: int, backoff_until: float, reason: str) -> None:
+        """Note how often in a row it has failed, until when it backs off, and why. O(groups).
+
+        Its groups show that, and one that leaves it, or is left without pods, remembers it.
+        """
+        self.failures, self.backoff_until, self.reason = failures, backoff_until, reason
+        for info in self.infos.values():
+            info.failures, info.backoff_until, info.failure = failures, backoff_until, reason
+
     def end_backoff(self) -> None:
         """End its backoff; the caller lets it be settled. O(groups)."""
         self.backoff_until = -math.inf
         for info in self.infos.values():
             info.backoff_until = -math.inf
+
+    def end_attempt(self) -> None:
+        """Note that no attempt is under way. O(members that were tried)."""
+        self.began, self.giving_way = 0, ""
+        if self.tried:
+            self.count_tried()
 
     def count_tried(self, tried: Collection[PodRecord] = frozenset()) -> None:
         """Count for its groups the pending members that its attempt has tried, and *tried*.

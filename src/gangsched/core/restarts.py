@@ -26,8 +26,8 @@ from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._restarts import Fall, Minimum
 from gangsched._core._standing import tree_of_roles
-from gangsched.core import attempt
 from gangsched.core.gang import Gang, PodRecord
+from gangsched.core.rejection import reject
 from gangsched.core.state import State
 from gangsched.events import GroupBelowMinimum, GroupRestarted, RestartLimitReached
 from gangsched.model import GroupKey, RestartPolicy
@@ -68,7 +68,7 @@ def _judge_group(state: State, gang: Gang, info: PodGroupInfo, *, is_whole: bool
         return
     if info.scheduled and state.settings.can_evict:
         reason = f"pod group {key} is restarted: it fell below its minimum"
-        attempt.reject(state, gang, reason, evicts=True)
+        reject(state, gang, reason, evicts=True)
     else:
         _try_start(state, gang, info)
 

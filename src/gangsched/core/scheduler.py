@@ -24,7 +24,7 @@ from gangsched._core._one_call import OneCall
 from gangsched._core._quotas import Quota
 from gangsched._fields import check_now
 from gangsched._seconds import format_duration
-from gangsched.core import attempt, cycle, intake, placing, pod_ends, restarts
+from gangsched.core import cycle, intake, placing, pod_ends, restarts
 from gangsched.core import snapshot as snapshots
 from gangsched.core.arguments import checked_settings
 from gangsched.core.gang import PodRecord
@@ -33,6 +33,7 @@ from gangsched.core.preemption import make_room, nominations
 from gangsched.core.questions import ahead, anew
 from gangsched.core.questions import smallest_change as smallest
 from gangsched.core.questions import why as reasons
+from gangsched.core.rejection import apply_verdict
 from gangsched.core.reservation import backfill as reserving
 from gangsched.core.scheduler_view import SchedulerView
 from gangsched.core.settle import cannot_fit, reject_some, settle_all
@@ -449,7 +450,7 @@ def _end_waits(state: State, *, passing: bool) -> None:
         gang = state.records.gang_of.get(verdict.group)
         # one that cannot fit is woken by nodes, not by time
         fails = gang and not gang.waiting and cannot_fit(state, gang, demand_of(state, gang))
-        attempt.apply_verdict(state, verdict, backs_off=not fails)
+        apply_verdict(state, verdict, backs_off=not fails)
 
 
 def _blank(settings: Settings) -> State:

@@ -30,10 +30,12 @@ from gangsched._core._counters import MemberState
 from gangsched._core._gang_tree import HOST
 from gangsched._core._registry import PodGroupInfo
 from gangsched.core import accounts, attempt, notices, pod_ends, restarts
+from gangsched.core.commit import recheck
 from gangsched.core.demand import Demand
 from gangsched.core.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.pending_members import bundle_problem, demand_of, rests, split, waits_for
 from gangsched.core.preemption import nominations
+from gangsched.core.rejection import Verdict, apply_verdict, count, reject
 from gangsched.core.state import State
 from gangsched.events import GroupRemoved, PodRejected
 from gangsched.model import GroupKey
@@ -151,17 +153,17 @@ def settle(state: State, gang: Gang) -> None:
             accounts.stop_waiting(state, gang)
         if gang.waiting:
             # its pods are told below, once; it is noted again, and denied again
-            attempt.reject(state, gang, reason, tells=False)
+            reject(state, gang, reason, tells=False)
         _not_admit(state, gang, info, reason, told, before=before)
         return
     gang.denial = ""
     if gang.waiting:
         strayed = _strayed(state, gang)
         if strayed:
-            attempt.reject(state, gang, strayed)
+            reject(state, gang, strayed)
             return
         if gang is not state.asked:
-            attempt.recheck(state, gang)
+            recheck(state, gang)
     if not gang.pending:
         queue.put(gang, _NOWHERE)
         return
@@ -338,22 +340,20 @@ def _reject_refused(state: State) -> None:
         if record is not None and record.state is MemberState.WAITING:
             due.append((record, reason))
     for verdict in reject_some(state, due, "refused"):
-        attempt.apply_verdict(state, verdict)
+        apply_verdict(state, verdict)
 
 
-def reject_some(
-    state: State, due: Iterable[tuple[PodRecord, str]], cause: str
-) -> list[attempt.Verdict]:
+def reject_some(state: State, due: Iterable[tuple[PodRecord, str]], cause: str) -> list[Verdict]:
     """Take waiting pods off their nodes, each for a reason; return what becomes of their groups.
 
     A gang that is not rejected as a whole fails once, whatever the number of its pods.
     """
-    verdicts: dict[GroupKey, attempt.Verdict] = {}
+    verdicts: dict[GroupKey, Verdict] = {}
     failed: dict[str, tuple[Gang, str]] = {}
     for record, reason in due:
         node, info, gang = record.node, record.info, record.gang
         assert node is not None
-        verdict: attempt.Verdict | None
+        verdict: Verdict | None
         verdict = attempt.give_back(state, record, MemberState.UNSCHEDULED, cause)
         record.reason = reason
         state.out.append(PodRejected(record.uid, node, reason))
@@ -368,5 +368,5 @@ def reject_some(
         state.touch(gang)
     for gang, reason in failed.values():
         if verdicts.keys().isdisjoint(gang.infos):
-            attempt.fail(state, gang, reason, backs_off=True)
+            count(state, gang, reason, backs_off=True)
     return list(verdicts.values())

@@ -15,6 +15,7 @@ from gangsched.core import attempt
 from gangsched.core.gang import PodRecord
 from gangsched.core.intake.seen import gates
 from gangsched.core.preemption import nominations
+from gangsched.core.rejection import apply_verdict, count
 from gangsched.core.state import State
 from gangsched.errors import InvalidPodGroupError
 from gangsched.events import (
@@ -92,7 +93,7 @@ def unassume(state: State, record: PodRecord, why: str, cause: str, to: MemberSt
         is_tried = info is not None and info.attempt_started_at is not None
         # a member that was released before: no attempt depends on it
         if was_waiting or is_tried or isinstance(verdict, EvictGroup):
-            attempt.apply_verdict(state, verdict)
+            apply_verdict(state, verdict)
     state.touch(record.gang)
 
 
@@ -131,4 +132,4 @@ def check_waiting(state: State, records: Iterable[PodRecord]) -> None:
 def fail_alone(state: State, record: PodRecord, why: str) -> None:
     """Let a regular pod that lost its node back off; a group fails by its verdict."""
     if record.info is None and record.state is _UNSCHEDULED:
-        attempt.fail(state, record.gang, why, backs_off=True)
+        count(state, record.gang, why, backs_off=True)

@@ -8,8 +8,8 @@ from typing import Final
 from gangsched._core._counters import MemberState
 from gangsched._core._gang_tree import REGULAR, SubGroup, group_tree
 from gangsched._core._registry import PodGroupInfo
-from gangsched.core import attempt
 from gangsched.core.gang import Gang
+from gangsched.core.rejection import reject
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Pod
 
@@ -100,7 +100,7 @@ def _move_group(state: State, info: PodGroupInfo, gang: Gang) -> None:
     records = state.records
     members = [record for record in gang.members.values() if record.info is info]
     if any(record.state is _WAITING for record in members):
-        attempt.reject(state, gang, "starts with others of its bundle")
+        reject(state, gang, "starts with others of its bundle")
     del records.gang_of[info.key]
     del gang.infos[info.key]
     state.touch(gang)

@@ -8,8 +8,10 @@ from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
 from gangsched._plugin_calls import name_of
 from gangsched.core import attempt, notices
+from gangsched.core.commit import allow
 from gangsched.core.gang import PodRecord
 from gangsched.core.intake.pods import read_pod
+from gangsched.core.rejection import apply_verdict, count
 from gangsched.core.state import State
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
@@ -54,10 +56,10 @@ def bind_failed(state: State, event: BindFailed) -> None:
     record.bind_failures += 1
     attempt.note_progress(state, gang)
     if isinstance(verdict, EvictGroup) and not was_evicted:
-        attempt.apply_verdict(state, verdict)
+        apply_verdict(state, verdict)
     elif not was_evicted:
         gang.refused = None  # no plugin refused it: only time ends this backoff
-        attempt.fail(state, gang, record.reason, backs_off=True)
+        count(state, gang, record.reason, backs_off=True)
         _tell_partly_bound(state, record, event.reason)
     state.touch(gang)
     read_pod(state, event.uid)
@@ -111,5 +113,5 @@ def permit_answered(state: State, event: PermitAllowed | PermitRejected) -> None
         if record.info is not None and any(name_of(plugin) == event.plugin for plugin in wide):
             together = [r for r in record.gang.waiting.values() if r.info is record.info]
         for each in together:
-            attempt.allow(state, each, event.plugin)
+            allow(state, each, event.plugin)
     state.touch(record.gang)

@@ -13,6 +13,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
 from attrs import evolve
@@ -22,15 +23,16 @@ from gangsched._core._standing import least_needed
 from gangsched._packing.pack import Impossible, Packed
 from gangsched.core.domains import Domain
 from gangsched.core.gang import PodRecord
+from gangsched.core.hold import Hold
 from gangsched.core.node_table import PODS
-from gangsched.core.placement.late import RESERVED
+from gangsched.core.placement.late import RESERVED, withheld
 from gangsched.core.placement.search import explain
 from gangsched.core.placement.task import Task
 from gangsched.core.pod_class import PodClass
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage
 from gangsched.model import GroupKey
 
-__all__ = ["Proof", "member_that_fits_nowhere", "proof", "sentence"]
+__all__ = ["Proof", "member_that_fits_nowhere", "proof", "why_not"]
 
 Proof: TypeAlias = Shortage | SearchBudgetExhausted
 
@@ -74,7 +76,7 @@ def proof(task: Task, budget: int) -> Proof | None:
     return _shortage(task, answer)
 
 
-def sentence(found: Proof, pod_class: PodClass, diagnosis: Diagnosis) -> str:
+def _sentence(found: Proof, pod_class: PodClass, diagnosis: Diagnosis) -> str:
     """Return the reason of a failed attempt: a proof, and which constraints refuse a member."""
     if not pod_class.memo.refresh().total:
         return str(diagnosis)
@@ -204,3 +206,31 @@ def _of_like_members(pod_class: PodClass, needed: int, pending: int) -> Shortage
             amount = dict(pod_class.compared)[number]
             return Shortage(needed, fits, True, "", names[number], free >= needed * amount)
     return Shortage(needed, fits, True)
+
+
+def why_not(
+    member: PodRecord, found: Diagnosis | None, proof: Proof | None, holds: Collection[Hold]
+) -> str:
+    """Return why a gang is not placed: a proof, or why nodes refuse a member.
+
+    If capacity is short, that is followed by what is held of it for others.
+    """
+    within = proof.within if isinstance(proof, Shortage) else ""
+    pod_class = member.pod_class
+    if found is not None and pod_class is not None and not pod_class.memo.refresh().total:
+        return str(found)
+    if within and "=" not in within:
+        return f"no node that can take it has the label {within}"
+    if found is not None and found.nodes and not found.reasons and not found.refusal:
+        return str(proof or "each member fits, but no placement of all was found")
+    reserved = withheld(pod_class, holds) if proof and holds and pod_class is not None else {}
+    if within or proof is None or found is None or pod_class is None:
+        return str(proof or found) + _reserved(reserved)
+    return _sentence(proof, pod_class, found) + _reserved(reserved)
+
+
+def _reserved(owners: Mapping[int, str]) -> str:
+    if not owners:
+        return ""
+    nodes = "1 node" if len(owners) == 1 else f"{len(owners)} nodes"
+    return f"; free capacity of {nodes} is reserved for {', '.join(sorted(set(owners.values())))}"

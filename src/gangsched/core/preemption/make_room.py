@@ -41,6 +41,7 @@ from gangsched.core.preemption.preemptor import Preemptor
 from gangsched.core.preemption.reach import helps, may_evict, may_preempt
 from gangsched.core.preemption.steps import Steps
 from gangsched.core.preemption.unit_search import VictimPlan
+from gangsched.core.rejection import apply_verdict, reject
 from gangsched.core.settle import reject_some
 from gangsched.core.state import State
 from gangsched.errors import GangschedError
@@ -73,7 +74,7 @@ def conclude(state: State, gang: Gang) -> None:
         member = gang.refused
         reason = "preempts as a whole" if member is None else member.reason
         state.queue.unblock(demand)
-        attempt.reject(state, gang, reason, backs_off=False)
+        reject(state, gang, reason, backs_off=False)
         gang.is_whole = True
         return
     try:
@@ -204,12 +205,12 @@ def _evict(state: State, unit: EvictionUnit, reason: str) -> None:
     if gang is None or unit.nomination is not None:
         return
     if gang.infos:
-        attempt.reject(state, gang, reason, evicts=True)
+        reject(state, gang, reason, evicts=True)
         return
     for record in list(gang.members.values()):
         if record.state is MemberState.WAITING:
             for verdict in reject_some(state, [(record, reason)], "rejected"):
-                attempt.apply_verdict(state, verdict)
+                apply_verdict(state, verdict)
         else:
             attempt.evict(state, record, reason)
 

@@ -1,0 +1,186 @@
+"""One decision about a list of members: they are placed and take their nodes, or fail.
+
+A lone pod is a list of one, as is a member that is tried in turn and waits on permit for others.
+
+Rules:
+  R1  nothing is assumed before the placement has as many members as the gang needs;
+  R2  reasons are computed after a failure, never for a placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from attrs import define, evolve
+
+from gangsched._core._counters import MemberState
+from gangsched.core import notices
+from gangsched.core.commit import commit
+from gangsched.core.domains import EVERYWHERE
+from gangsched.core.ends import Failure, Tried, fail
+from gangsched.core.gang import Gang, PodRecord
+from gangsched.core.pending_members import lacking
+from gangsched.core.placement.proof import Proof, member_that_fits_nowhere, proof, why_not
+from gangsched.core.placement.shortage import shortage
+from gangsched.core.placement.task import Task
+from gangsched.core.placing import enough, missing, place_alone, place_gang, pre_filter
+from gangsched.core.preemption import nominations
+from gangsched.core.state import State
+from gangsched.core.undo import Undo
+from gangsched.cycle_state import CycleState
+from gangsched.explain import Diagnosis
+
+__all__ = ["decide", "fail_alone"]
+
+_UNSCHEDULED: Final = MemberState.UNSCHEDULED
+_Refused: TypeAlias = Mapping[PodRecord, Diagnosis | str]
+"""Members that PreFilter refuses, and why: a diagnosis if only an event can help."""
+
+
+def decide(state: State, gang: Gang, pods: Sequence[PodRecord], tried: Tried, undo: Undo) -> None:
+    """Place pending members: the minima together, one in turn, or each by itself.
+
+    Args:
+        state: The state.
+        gang: The gang.
+        pods: The members.
+        tried: How they are tried.
+        undo: Takes back what is assumed if a plugin raises.
+    """
+    if tried is not Tried.ALONE and not gang.waiting and (lacks := missing(state, gang)):
+        reason = f"resource gap: {lacks}"
+        fail(state, gang, Failure(member=pods[0], reason=reason, in_total=True), tried)
+        return
+    cycles: dict[int, CycleState] = {}
+
+    def cycle_of(record: PodRecord) -> CycleState:
+        found = cycles.get(record.seq)
+        if found is None:
+            found = cycles[record.seq] = state.cycle(record)
+        return found
+
+    ready, refused = pre_filter(state, pods, cycle_of)
+    needed = lacking(state, gang) if tried is Tried.TOGETHER else {}
+    task = Task(gang, ready, state.records, cycle_of, needed)
+    found = _Found()
+    state.table.begin()
+    try:
+        if ready and _place(state, gang, task, tried):
+            found.is_placed = True
+        else:
+            state.table.rewind()
+            state.records.clear_plan()
+            if ready:
+                found.explain(state, task, ready, tried)
+        task.end()
+        found.blamed, found.diagnosis = task.failed, task.diagnosis
+    except BaseException:
+        state.table.rewind()
+        raise
+    finally:
+        state.table.end()
+        state.records.clear_plan()
+    if found.is_placed and not commit(state, gang, task, cycle_of, ready, tried, undo):
+        return
+    if tried is Tried.ALONE:
+        fail_alone(state, gang, pods, refused, found.diagnosis)
+    elif not found.is_placed:
+        failure = _failure(state, gang, pods, ready, refused, found)
+        fail(state, gang, evolve(failure, cycle=cycle_of(failure.member)), tried)
+
+
+def _place(state: State, gang: Gang, task: Task, tried: Tried) -> bool:
+    """Place members in a trial; return whether enough are placed."""
+    if tried is Tried.IN_TURN:
+        ((leaf, _pool),) = task.pools.items()
+        tree = next(each for each in gang.tree.leaves if each.key == leaf)
+        return task.put(tree, 1, EVERYWHERE) > 0
+    nominations.place(state, gang, task)
+    if tried is Tried.ALONE:
+        return place_alone(state, gang, task)
+    return place_gang(state, gang, task)
+
+
+@define(eq=False)
+class _Found:
+    """What came of a placement.
+
+    Attributes:
+        is_placed: Whether enough members are placed.
+        blamed: A member that no node takes.
+        diagnosis: Why no node takes the member to blame.
+        proof: Why the minima are not met.
+    """
+
+    is_placed: bool = False
+    blamed: PodRecord | None = None
+    diagnosis: Diagnosis | None = None
+    proof: Proof | None = None
+
+    def explain(self, state: State, task: Task, ready: Sequence[PodRecord], tried: Tried) -> None:
+        """Find the member to blame, and a proof; nothing is placed."""
+        if tried is Tried.TOGETHER:
+            left = max(state.settings.search_budget - task.steps, 0)
+            self.proof = shortage(task) or proof(task, left)
+            nowhere = member_that_fits_nowhere(task)
+            if nowhere is not None:
+                task.failed = None
+                task.blame(nowhere)
+        task.blame(ready[0])
+
+
+def _failure(
+    state: State,
+    gang: Gang,
+    pods: Sequence[PodRecord],
+    ready: Sequence[PodRecord],
+    refused: _Refused,
+    found: _Found,
+) -> Failure:
+    """Return why members are not placed that start together, or in turn."""
+    if refused and not (ready and enough(gang, ready)):
+        record, why = next(iter(refused.items()))
+        return Failure(member=record, reason=str(why), diagnosis=_as_diagnosis(why))
+    member = found.blamed or (ready or pods)[0]
+    reason = why_not(member, found.diagnosis, found.proof, state.records.holds)
+    return Failure(member=member, reason=reason, diagnosis=found.diagnosis, proof=found.proof)
+
+
+def fail_alone(
+    state: State,
+    gang: Gang,
+    pods: Sequence[PodRecord],
+    refused: _Refused,
+    found: Diagnosis | None,
+) -> None:
+    """Tell the members that go alone why they found no node, and block their demand.
+
+    Args:
+        state: The state.
+        gang: The gang.
+        pods: The members.
+        refused: Those that PreFilter refuses.
+        found: Why no node takes the first one of the others.
+    """
+    left = [r for r in pods if r.state is _UNSCHEDULED and r not in refused]
+    if not left and refused and all(isinstance(why, Diagnosis) for why in refused.values()):
+        # only an event can help, as where no node fits
+        left, found = [*refused], _as_diagnosis(next(iter(refused.values())))
+        refused = dict[PodRecord, Diagnosis | str]()
+    first = None
+    if refused and not left:
+        first = next(r for r, why in refused.items() if isinstance(why, str))
+    for record, why in refused.items():
+        if record.state is _UNSCHEDULED and record is not first:
+            notices.tell(state, record, str(why))
+    if first is not None:
+        fail(state, gang, Failure(member=first, reason=str(refused[first])), Tried.ALONE)
+    elif left and found is not None and gang.backoff_until <= state.records.now:
+        told = [each for each in left if each.told != str(found)]
+        failure = Failure(member=left[0], reason=str(found), diagnosis=found, told=told)
+        fail(state, gang, failure, Tried.ALONE)
+
+
+def _as_diagnosis(why: Diagnosis | str) -> Diagnosis | None:
+    return why if isinstance(why, Diagnosis) else None
