@@ -9,6 +9,7 @@ import pytest
 from gangsched import (
     ClusterState,
     Coscheduling,
+    Event,
     Evict,
     EvictGroup,
     GroupKey,
@@ -17,6 +18,7 @@ from gangsched import (
     NodeDeleted,
     NodeName,
     Pod,
+    PodDeleted,
     PodRejected,
     PodUID,
     PodUnschedulable,
@@ -28,6 +30,7 @@ from gangsched import (
     Unschedulable,
     Wait,
     WhenBlocked,
+    presets,
 )
 from gangsched.errors import PluginError
 from gangsched.explain import BackingOff, PartlyRunning
@@ -71,6 +74,24 @@ def turn_down(*names: str) -> Any:
 
 
 # Notices --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [PodDeleted(PodUID("default/g-0")), NodeDeleted(NodeName("n0"))])
+def test_each_sibling_of_members_that_lose_their_nodes_is_told_once(loss: Event) -> None:
+    """A deleted member leaves an incomplete group, a node takes two at once: one reason a pod."""
+    driver = Driver(presets.coscheduling)
+    driver.tell(node("n0", cpu=2), node("n1", cpu=1))
+    driver.add(*members("g", 4, cpu=1))
+    for _cycle in range(3):
+        decide(driver)
+    assert len(driver.effects(PodWaiting)) == 3
+    before = len(driver.effects())
+    driver.tell(loss)
+    effects = driver.effects()[before:]
+    heard = [effect.uid for effect in effects if isinstance(effect, PodUnschedulable)]
+    assert heard
+    assert sorted(heard) == sorted(set(heard))
+    assert sum(isinstance(effect, GroupRejected) for effect in effects) == 1
 
 
 def test_rejected_group_of_a_bundle_states_the_cause_and_frees_its_nodes() -> None:

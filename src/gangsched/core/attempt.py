@@ -23,7 +23,7 @@ from gangsched.events import (
 )
 from gangsched.outcomes import EvictGroup, RejectGroup
 
-__all__ = ["assume", "begin", "evict", "give_back", "note_progress", "wait"]
+__all__ = ["assume", "begin", "evict", "give_back", "note_progress", "take_off", "wait"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 _WAITING: Final = MemberState.WAITING
@@ -86,20 +86,22 @@ def give_back(
 
     The counts change before ``unreserve`` is called, so a plugin sees the group without the pod.
     """
-    records = state.records
+    cycle, node = record.cycle, record.node
+    take_off(state, record, to)
+    return state.points.unreserve(record, cycle, node, cause, state.records.now)
+
+
+def take_off(state: State, record: PodRecord, to: MemberState) -> None:
+    """Take an assumed pod off its node; the caller tells plugins, then or later."""
+    records, round_ = state.records, record.round
     if records.waiting.remove(record.uid) is not None:
         state.given_back[record.uid] = None  # another scheduler may have bound it meanwhile
-    slot, round_ = record.slot, record.round
-    # plugins are told the node, so the record keeps it until they are
-    records.move(record, to, slot)
-    verdict = state.points.unreserve(record, cause, state.records.now)
     records.move(record, to, -1, since=state.gains.since(record.gang.began))
     record.cycle = None
     if to is _UNSCHEDULED:
         record.round = round_
         record.pod_class = record.pod_class or state.evaluator.class_of(record.pod)
     state.pods_tried = True
-    return verdict
 
 
 def evict(state: State, record: PodRecord, reason: str) -> None:

@@ -10,7 +10,7 @@ import enum
 import math
 from collections.abc import Collection, Iterable
 from operator import attrgetter
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 from gangsched._core._counters import MemberState
 from gangsched._core._gang_tree import REGULAR, SubGroup
@@ -21,7 +21,7 @@ from gangsched.cycle_state import CycleState
 from gangsched.explain import UnschedulableMember
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
-__all__ = ["Gang", "PodRecord", "QueuePlace", "by_group", "by_seq"]
+__all__ = ["Gang", "LostNode", "PodRecord", "QueuePlace", "by_group", "by_seq"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED  # a look-up in an enum is slow
 _WAITING: Final = MemberState.WAITING
@@ -158,6 +158,7 @@ class Gang:
             made again before an event.
         refused: The member that found no node in the last attempt.
         reason: Why the last attempt failed; ``denial``: what keeps it out of the queue.
+        untold: Why it was rejected in the current call, until its pods are told.
         tried: The pending members that are counted as tried; see ``count_tried``.
         span: Its priority, and the longest run time of its pending members, as far as was asked
             since it was settled last; see ``run_times``.
@@ -184,7 +185,7 @@ class Gang:
         *("held_at", "infos", "is_bundle", "is_whole", "key", "leaves", "members", "no_plan_at"),
         *("on_nodes", "pending", "place"),
         *("queued_at", "reason", "refused", "round", "seq", "sort_key", "span", "told_all"),
-        *("tree", "tried", "waiting"),
+        *("tree", "tried", "untold", "waiting"),
     )
 
     def __init__(self, key: str, seq: int, queued_at: float) -> None:
@@ -214,7 +215,7 @@ class Gang:
         self.held_at = -1
         self.no_plan_at: tuple[float, int] | None = None
         self.refused: UnschedulableMember | None = None
-        self.reason = self.denial = self.told_all = ""
+        self.reason = self.denial = self.told_all = self.untold = ""
         self.set_tree(REGULAR)
 
     def set_tree(self, tree: SubGroup, *, agrees: bool = True) -> None:
@@ -333,6 +334,28 @@ class Gang:
 
     def __repr__(self) -> str:
         return f"<{self.key} {self.place.value}: {len(self.pending)} of {len(self.members)} pend>"
+
+
+class LostNode(NamedTuple):
+    """What plugins are told of a pod that was taken off the node it was assumed on.
+
+    Attributes:
+        record: The pod.
+        cycle: What plugins have written about it.
+        node: The node.
+        cause: The cause as ``unreserve`` names it.
+        why: Why it was taken off.
+        is_tried: Whether an attempt depended on it.
+        was_evicted: Whether its eviction was decided.
+    """
+
+    record: PodRecord
+    cycle: CycleState | None
+    node: NodeName
+    cause: str
+    why: str
+    is_tried: bool
+    was_evicted: bool
 
 
 def by_group(records: Iterable[PodRecord]) -> list[list[PodRecord]]:

@@ -192,11 +192,11 @@ class Points:
         return _refusal(plugins, "reserve", pod, record.cycle, pod, record.node, now=now)
 
     def unreserve(
-        self, record: PodRecord, cause: str, now: float
+        self, record: PodRecord, cycle: Any, node: Any, cause: str, now: float
     ) -> RejectGroup | EvictGroup | None:
-        """Tell every plugin that a pod gives its node back; return the first verdict."""
+        """Tell every plugin that a pod has given a node back; return the first verdict."""
         verdict: RejectGroup | EvictGroup | None = None
-        args = (record.cycle, record.pod, record.node)
+        args = (cycle, record.pod, node)
         for plugin in reversed(self._to_be_told("reserve", self.profile.reserve, record)):
             try:
                 answer = calls.call(

@@ -11,7 +11,6 @@ import math
 from typing import Final, TypeAlias
 
 from gangsched._core._counters import MemberState
-from gangsched.core import notices
 from gangsched.core.attempt import evict, give_back
 from gangsched.core.gang import Gang, by_seq
 from gangsched.core.state import State
@@ -43,7 +42,6 @@ def reject(
     *,
     evicts: bool = False,
     backs_off: bool = True,
-    tells: bool = True,
 ) -> None:
     """Reject the attempt of a gang: every waiting member gives its node back. O(members).
 
@@ -53,7 +51,6 @@ def reject(
         reason: Why.
         evicts: Whether its bound members are evicted.
         backs_off: Whether it backs off.
-        tells: Whether its pods are told the reason; otherwise the caller tells them another one.
     """
     if evicts:
         for record in sorted(gang.members.values(), key=by_seq):
@@ -86,8 +83,7 @@ def reject(
     gang.end_attempt()
     if evicts:
         gang.refused = None  # its backoff ends with time alone
-    if tells:
-        notices.tell_gang(state, gang, reason)
+    gang.untold = reason  # its pods are told once it is known where it belongs
     state.touch(gang)
 
 

@@ -24,7 +24,7 @@ from gangsched._core._one_call import OneCall
 from gangsched._core._quotas import Quota
 from gangsched._fields import check_now
 from gangsched._seconds import format_duration
-from gangsched.core import cycle, intake, placing, pod_ends, restarts
+from gangsched.core import cycle, intake, lost_nodes, placing, pod_ends, restarts
 from gangsched.core import snapshot as snapshots
 from gangsched.core.arguments import checked_settings
 from gangsched.core.gang import PodRecord
@@ -36,7 +36,7 @@ from gangsched.core.questions import why as reasons
 from gangsched.core.rejection import apply_verdict
 from gangsched.core.reservation import backfill as reserving
 from gangsched.core.scheduler_view import SchedulerView
-from gangsched.core.settle import cannot_fit, reject_some, settle_all
+from gangsched.core.settle import cannot_fit, settle_all
 from gangsched.core.snapshot import under_way
 from gangsched.core.state import Settings, State
 from gangsched.errors import InvalidValueError
@@ -446,7 +446,7 @@ def _end_waits(state: State, *, passing: bool) -> None:
             record.gang.held_at = state.events
         record.gang.is_whole = True  # pod by pod it did not get its nodes in time
         expired.append((record, reason))
-    for verdict in reject_some(state, expired, "timeout") if expired else ():
+    for verdict in lost_nodes.reject_some(state, expired, "timeout") if expired else ():
         gang = state.records.gang_of.get(verdict.group)
         # one that cannot fit is woken by nodes, not by time
         fails = gang and not gang.waiting and cannot_fit(state, gang, demand_of(state, gang))

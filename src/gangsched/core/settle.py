@@ -23,25 +23,23 @@ A fact never asks a policy; a settlement never reads an event.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
 from gangsched._core._gang_tree import HOST
 from gangsched._core._registry import PodGroupInfo
-from gangsched.core import accounts, attempt, notices, pod_ends, restarts
+from gangsched.core import accounts, attempt, lost_nodes, notices, pod_ends, restarts
 from gangsched.core.commit import recheck
 from gangsched.core.demand import Demand
 from gangsched.core.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.pending_members import bundle_problem, demand_of, rests, split, waits_for
 from gangsched.core.preemption import nominations
-from gangsched.core.rejection import Verdict, apply_verdict, count, reject
+from gangsched.core.rejection import apply_verdict, reject
 from gangsched.core.state import State
-from gangsched.events import GroupRemoved, PodRejected
+from gangsched.events import GroupRemoved
 from gangsched.model import GroupKey
-from gangsched.outcomes import RejectGroup
 
-__all__ = ["cannot_fit", "lacks_reason", "reject_some", "settle", "settle_all"]
+__all__ = ["cannot_fit", "lacks_reason", "settle", "settle_all"]
 
 _ACTIVE: Final = QueuePlace.ACTIVE  # a look-up in an enum is slow
 _NOWHERE: Final = QueuePlace.NOWHERE
@@ -56,6 +54,8 @@ def settle_all(state: State) -> None:
     for _round in range(_MANY):
         if nominated.known or nominated.overdue:
             nominations.review(state)
+        if state.lost:
+            lost_nodes.judge(state)
         if records.ended:
             pod_ends.tell(state)
         if state.refused:
@@ -141,7 +141,7 @@ def settle(state: State, gang: Gang) -> None:
     _note_priority(state, gang)
     before = gang.denial if gang.place is QueuePlace.NOT_ADMITTED else ""
     if not gang.pending and not gang.waiting:
-        gang.denial = ""
+        gang.denial = gang.untold = ""
         queue.put(gang, _NOWHERE)
         return
     denied = _denied(state, gang)
@@ -151,12 +151,15 @@ def settle(state: State, gang: Gang) -> None:
             nominations.refused(state, gang, reason)
         if has_quotas:
             accounts.stop_waiting(state, gang)
-        if gang.waiting:
-            # its pods are told below, once; it is noted again, and denied again
-            reject(state, gang, reason, tells=False)
+        if gang.waiting:  # it is noted again, and denied again
+            reject(state, gang, reason)
+        gang.untold = ""  # its pods are told this reason, once
         _not_admit(state, gang, info, reason, told, before=before)
         return
     gang.denial = ""
+    if gang.untold:
+        notices.tell_gang(state, gang, gang.untold)
+        gang.untold = ""
     if gang.waiting:
         strayed = _strayed(state, gang)
         if strayed:
@@ -339,34 +342,5 @@ def _reject_refused(state: State) -> None:
         record = state.records.pods.get(uid)
         if record is not None and record.state is MemberState.WAITING:
             due.append((record, reason))
-    for verdict in reject_some(state, due, "refused"):
+    for verdict in lost_nodes.reject_some(state, due, "refused"):
         apply_verdict(state, verdict)
-
-
-def reject_some(state: State, due: Iterable[tuple[PodRecord, str]], cause: str) -> list[Verdict]:
-    """Take waiting pods off their nodes, each for a reason; return what becomes of their groups.
-
-    A gang that is not rejected as a whole fails once, whatever the number of its pods.
-    """
-    verdicts: dict[GroupKey, Verdict] = {}
-    failed: dict[str, tuple[Gang, str]] = {}
-    for record, reason in due:
-        node, info, gang = record.node, record.info, record.gang
-        assert node is not None
-        verdict: Verdict | None
-        verdict = attempt.give_back(state, record, MemberState.UNSCHEDULED, cause)
-        record.reason = reason
-        state.out.append(PodRejected(record.uid, node, reason))
-        if verdict is None and info is not None:
-            needed = state.points.members_needed(info)
-            if needed is not None and needed > 0:
-                verdict = RejectGroup(info.key, reason)
-        if verdict is not None:
-            verdicts.setdefault(verdict.group, verdict)
-        else:
-            failed.setdefault(gang.key, (gang, reason))
-        state.touch(gang)
-    for gang, reason in failed.values():
-        if verdicts.keys().isdisjoint(gang.infos):
-            count(state, gang, reason, backs_off=True)
-    return list(verdicts.values())

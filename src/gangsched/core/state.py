@@ -21,7 +21,7 @@ from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._restarts import Restarts
 from gangsched.core.evaluator import Evaluator
 from gangsched.core.gains import Gains
-from gangsched.core.gang import Gang, PodRecord
+from gangsched.core.gang import Gang, LostNode, PodRecord
 from gangsched.core.node_table import NodeTable
 from gangsched.core.nomination import Mark, Nominations
 from gangsched.core.points import Points
@@ -76,6 +76,7 @@ class State:
         had_terms: Whether a pod on a node carried terms about other pods then.
         gains: When nodes gained capacity.
         asked: The gang of which members began to wait in the current call: permit was just asked.
+        lost: Pods that an event took off the nodes they were assumed on, until plugins are told.
         refused: Waiting pods that a plugin refused when it was asked again, with the reason.
         giving_way: How many gangs may keep waiting only until another's cycle, at the most.
         given_back: Pods that waited on permit and gave their nodes back. They are read again before
@@ -122,6 +123,7 @@ class State:
         self.gains: Gains = Gains()
         self.giving_way = 0
         self.asked: Gang | None = None
+        self.lost: list[LostNode] = []
         self.refused: dict[PodUID, str] = {}
         self.given_back: dict[PodUID, None] = {}
         self.seen: dict[PodUID, object] = {}

@@ -43,7 +43,8 @@ class Undo:
         """Take back the assumptions: the attempts of the pods do not count."""
         state = self._state
         for record in reversed([each for each in self.members if each.is_assumed]):
-            state.points.unreserve(record, "refused", state.records.now)
+            cycle, node = record.cycle, record.node
+            state.points.unreserve(record, cycle, node, "refused", state.records.now)
             state.records.move(record, _UNSCHEDULED)
             record.cycle = None
             record.attempt -= 1

@@ -6,8 +6,7 @@ Rules:
   R1  an event says where to look; what is there is read from the cluster state. So an event may
       come twice, late or out of order;
   R2  what may raise is asked before anything changes;
-  R3  the gangs that a fact concerns are noted, and settled later. No policy is asked here but
-      ``unreserve``, which is told that a pod gives its node back.
+  R3  the gangs that a fact concerns are noted, and settled later. No policy is asked here.
 """
 
 from __future__ import annotations

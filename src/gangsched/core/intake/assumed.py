@@ -1,8 +1,6 @@
 """Pods that are assumed on a node when an event changes them, or the node.
 
-Rules:
-  R1  while a bind is under way the pod is left alone: its report, its end or a node settles it;
-  R2  ``unreserve`` is told of each node that is given back.
+Rule: while a bind is under way the pod is left alone: its report, its end or a node settles it.
 """
 
 from __future__ import annotations
@@ -11,28 +9,23 @@ from collections.abc import Iterable
 from typing import Final
 
 from gangsched._core._counters import MemberState
-from gangsched.core import attempt
 from gangsched.core.gang import PodRecord
 from gangsched.core.intake.seen import gates
+from gangsched.core.lost_nodes import lose
 from gangsched.core.preemption import nominations
-from gangsched.core.rejection import apply_verdict, count
 from gangsched.core.state import State
 from gangsched.errors import InvalidPodGroupError
 from gangsched.events import (
     Evict,
-    PodRejected,
     PodScheduled,
 )
 from gangsched.model import Pod, PodPhase
-from gangsched.outcomes import EvictGroup
 
 __all__ = [
     "check_waiting",
     "confirm",
     "evict_if_due",
-    "fail_alone",
     "note_change_while_bound",
-    "unassume",
     "what_happened",
 ]
 
@@ -81,22 +74,6 @@ def evict_if_due(state: State, record: PodRecord, reason: str) -> None:
         nominations.note_evicted(state, record)
 
 
-def unassume(state: State, record: PodRecord, why: str, cause: str, to: MemberState) -> None:
-    """Take an assumed pod off its node after an event, and apply the verdict on its group."""
-    node, was_waiting = record.node, record.state is _WAITING
-    assert node is not None
-    verdict = attempt.give_back(state, record, to, cause)
-    record.reason = why
-    state.out.append(PodRejected(record.uid, node, why))
-    if verdict is not None and not record.is_evicted:
-        info = state.records.registry.get(verdict.group)
-        is_tried = info is not None and info.attempt_started_at is not None
-        # a member that was released before: no attempt depends on it
-        if was_waiting or is_tried or isinstance(verdict, EvictGroup):
-            apply_verdict(state, verdict)
-    state.touch(record.gang)
-
-
 def what_happened(
     state: State, record: PodRecord, pod: Pod, problem: InvalidPodGroupError | None
 ) -> str:
@@ -124,12 +101,5 @@ def check_waiting(state: State, records: Iterable[PodRecord]) -> None:
         if short or not record.pod_class.memo.accepts(node_state):
             node = record.node
             why = f"node {node} of pod {record.pod.name} takes it no longer"
-            unassume(state, record, why, "changed", _UNSCHEDULED)
-            fail_alone(state, record, why)
+            lose(state, record, why, "changed", _UNSCHEDULED)
         state.touch(record.gang)
-
-
-def fail_alone(state: State, record: PodRecord, why: str) -> None:
-    """Let a regular pod that lost its node back off; a group fails by its verdict."""
-    if record.info is None and record.state is _UNSCHEDULED:
-        count(state, record.gang, why, backs_off=True)

@@ -9,9 +9,10 @@ from typing import Final
 from gangsched._core._counters import MemberState
 from gangsched.cluster_objects import ClusterObject
 from gangsched.core.gang import Gang, QueuePlace
-from gangsched.core.intake.assumed import check_waiting, fail_alone, unassume
+from gangsched.core.intake.assumed import check_waiting
 from gangsched.core.intake.pods import read_pod
 from gangsched.core.intake.seen import look_ahead, node_shown, pods_shown
+from gangsched.core.lost_nodes import lose
 from gangsched.core.state import State
 from gangsched.model import FrozenMap, Node, NodeName, PodUID
 
@@ -44,9 +45,7 @@ def read_node(state: State, name: NodeName) -> None:
     if node is None:
         why = f"node {name} is gone"
         for record in waiting:
-            if record.state is _WAITING:
-                unassume(state, record, why, "node_gone", _UNSCHEDULED)
-                fail_alone(state, record, why)
+            lose(state, record, why, "node_gone", _UNSCHEDULED)
     elif waiting:
         check_waiting(state, waiting)
 

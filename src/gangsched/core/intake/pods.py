@@ -13,7 +13,6 @@ from gangsched.core.intake.assumed import (
     confirm,
     evict_if_due,
     note_change_while_bound,
-    unassume,
     what_happened,
 )
 from gangsched.core.intake.gangs import gang_of_group, grow_tree
@@ -26,6 +25,7 @@ from gangsched.core.intake.seen import (
     look_ahead,
     wanted_state,
 )
+from gangsched.core.lost_nodes import lose
 from gangsched.core.preemption import nominations
 from gangsched.core.state import State
 from gangsched.errors import ClusterStateError, InvalidPodGroupError
@@ -231,7 +231,7 @@ def _update(
         else:
             why = f"pod {pod.name} {what_happened(state, record, pod, problem)}"
             reason = record.reason
-            unassume(state, record, why, "changed", wanted)
+            lose(state, record, why, "changed", wanted)
             records.replace(record, pod)
             evict_if_due(state, record, reason)
     else:
@@ -301,7 +301,7 @@ def _forget(state: State, record: PodRecord, cause: str) -> None:
     state.note_event(gang)
     if record.is_assumed:
         how = "was deleted" if cause == "deleted" else "has changed"
-        unassume(state, record, f"pod {record.pod.name} {how}", cause, _TERMINATING)
+        lose(state, record, f"pod {record.pod.name} {how}", cause, _TERMINATING)
     if record.slot >= 0:
         state.pods_changed = True
     has_succeeded = cause == "deleted" and record.state is MemberState.SUCCEEDED

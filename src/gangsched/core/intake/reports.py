@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
 from gangsched._plugin_calls import name_of
 from gangsched.core import attempt, notices
 from gangsched.core.commit import allow
-from gangsched.core.gang import PodRecord
 from gangsched.core.intake.pods import read_pod
-from gangsched.core.rejection import apply_verdict, count
+from gangsched.core.lost_nodes import lose
 from gangsched.core.state import State
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
     BindFailed,
     Bound,
-    GroupPartlyBound,
     PermitAllowed,
     PermitRejected,
 )
-from gangsched.outcomes import EvictGroup
 
 __all__ = ["bind_failed", "bound", "check_answer", "permit_answered"]
 
@@ -45,37 +41,17 @@ def bind_failed(state: State, event: BindFailed) -> None:
     record = state.records.pods.get(event.uid)
     if record is None or not record.is_being_bound or record.attempt != event.attempt:
         return
-    gang, was_evicted = record.gang, record.is_evicted
+    gang, cycle = record.gang, record.cycle
+    assert cycle is not None
+    cycle.bind_failures = record.bind_failures + 1
+    cycle.can_evict = state.settings.can_evict
+    lose(state, record, event.reason, "bind_failed", _UNSCHEDULED)
     record.is_evicted = False  # it was never bound, so there is nothing to evict
-    assert record.cycle is not None
-    record.cycle.bind_failures = record.bind_failures + 1
-    record.cycle.can_evict = state.settings.can_evict
-    verdict = attempt.give_back(state, record, _UNSCHEDULED, "bind_failed")
     notices.tell(state, record, f"binding rejected: {event.reason}")
     gang.failures = max(gang.failures, record.bind_failures)
     record.bind_failures += 1
     attempt.note_progress(state, gang)
-    if isinstance(verdict, EvictGroup) and not was_evicted:
-        apply_verdict(state, verdict)
-    elif not was_evicted:
-        gang.refused = None  # no plugin refused it: only time ends this backoff
-        count(state, gang, record.reason, backs_off=True)
-        _tell_partly_bound(state, record, event.reason)
-    state.touch(gang)
     read_pod(state, event.uid)
-
-
-def _tell_partly_bound(state: State, record: PodRecord, reason: str) -> None:
-    """Post that a group does not run although members of it hold nodes."""
-    info = record.info
-    if info is None or not info.scheduled or not _quorum.lacks_members(info):
-        return
-    if not state.settings.can_evict:
-        reason += "; the other members stay on their nodes, since the host evicts no pods"
-    assert info.min_available is not None
-    state.out.append(
-        GroupPartlyBound(info.key, info.scheduled, info.min_available, record.uid, reason)
-    )
 
 
 def check_answer(state: State, event: PermitAllowed | PermitRejected) -> None:

@@ -33,6 +33,7 @@ from gangsched.core import attempt
 from gangsched.core.demand import Demand, Minimum, Reach
 from gangsched.core.gang import Gang, PodRecord, QueuePlace, by_seq
 from gangsched.core.hold import Hold
+from gangsched.core.lost_nodes import reject_some
 from gangsched.core.nomination import NominatedPod, Nomination
 from gangsched.core.pending_members import lacking, split
 from gangsched.core.preemption import nominations, victim_search
@@ -42,7 +43,6 @@ from gangsched.core.preemption.reach import helps, may_evict, may_preempt
 from gangsched.core.preemption.steps import Steps
 from gangsched.core.preemption.unit_search import VictimPlan
 from gangsched.core.rejection import apply_verdict, reject
-from gangsched.core.settle import reject_some
 from gangsched.core.state import State
 from gangsched.errors import GangschedError
 from gangsched.events import Evict, Nominated, VictimSearchExhausted
