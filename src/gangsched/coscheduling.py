@@ -221,7 +221,6 @@ class Coscheduling:
         minimum = None if group is None else group.min_available
         if group is None or minimum is None:
             return None  # a group that is being rejected needs no verdict
-        # the counts no longer include the member, so _held adds it
         if cause == "bind_failed":
             if self._retries(state):
                 return None
@@ -235,6 +234,7 @@ class Coscheduling:
         held = self._held(group, minimum)
         match cause:
             case "timeout":
+                held = self._held(group, minimum, and_this=1)
                 return RejectGroup(group.key, f"timed out waiting on permit: {held}")
             case "deleted" | "changed" if isinstance(self._complete(group), Success):
                 return None
@@ -245,6 +245,7 @@ class Coscheduling:
             case "node_gone":
                 return RejectGroup(group.key, f"node {node} of pod {pod.name} is gone: {held}")
             case _:
+                held = self._held(group, minimum, and_this=1)
                 return RejectGroup(group.key, f"pod {pod.name} was refused: {held}")
 
     def _has_its_minimum(self, group: GroupView | None) -> bool:
@@ -300,12 +301,13 @@ class Coscheduling:
             timeout = max(0.0, group.attempt_started_at + timeout - now)
         return _quorum.decide(_quorum.stands(group, self.match_policy), timeout)
 
-    def _held(self, group: GroupView, minimum: int) -> str:
-        """Return how many members held a node, including the one that just gave its own back."""
+    def _held(self, group: GroupView, minimum: int, and_this: int = 0) -> str:
+        """Return how many members hold a node; or held one, with that which gave its own back."""
         found = _quorum.stands(group, self.match_policy)
         lacking = [f"{more} {role}" for role, more in found.lacking.items() if role and more > 0]
         missing = f"; missing: {', '.join(lacking)}" if lacking else ""
-        return f"{found.rows[''].held + 1} of {minimum} members held a node{missing}"
+        held = "held" if and_this else "hold"
+        return f"{found.rows[''].held + and_this} of {minimum} members {held} a node{missing}"
 
     def _complete(self, group: GroupView | None) -> Success | Unschedulable:
         if group is None:

@@ -354,11 +354,11 @@ class MeasuredScheduler:
         self._clock = clock
         self.scheduler: Scheduler = scheduler
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+    def handle(self, *events: Event, now: float) -> tuple[Effect, ...]:
         """See ``Scheduler.handle``."""
         with self._lock:
             self._metrics.called(now)
-            effects = self._calls.handle(event, now=now)
+            effects = self._calls.handle(*events, now=now)
             if effects:
                 self._metrics.see(effects, now)
             return effects

@@ -44,10 +44,11 @@ class CheckedScheduler:
         self._oracle = LawOracle(cluster=cluster)
         self._listed = False
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+    def handle(self, *events: Event, now: float) -> tuple[Effect, ...]:
         self._list(now)
-        self._oracle.event(event, now)
-        return self._took(self.inner.handle(event, now=now), now) or ()
+        for event in events:
+            self._oracle.event(event, now)
+        return self._took(self.inner.handle(*events, now=now), now) or ()
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
         self._list(now)

@@ -97,6 +97,7 @@ class Driver:
     watched: bool = True
     logged: bool = True
     grouped: bool = True
+    together: bool = False
     fate: Fate = Fate.DONE
     now: float = 0.0
     cluster: InMemoryCluster = field(factory=InMemoryCluster)
@@ -117,16 +118,21 @@ class Driver:
     # Facts ----------------------------------------------------------------------------------
 
     def tell(self, *events: Event) -> None:
-        """Apply events, and deliver each at once."""
+        """Apply events, and deliver each at once, or all of them ``together``."""
+        if self.together and len(events) > 1:
+            for event in events:
+                self.cluster.apply(event)
+            self.tell_again(*events)
+            return
         for event in events:
             self.cluster.apply(event)
             self.tell_again(event)
 
-    def tell_again(self, event: Event) -> None:
-        """Deliver an event that was applied before."""
-        if self.watched:
+    def tell_again(self, *events: Event) -> None:
+        """Deliver events that were applied before, in one call."""
+        for event in events if self.watched else ():
             self.oracle.event(event, self.now)
-        self._took("handle", self.scheduler.handle(event, now=self.now))
+        self._took("handle", self.scheduler.handle(*events, now=self.now))
 
     def tell_late(self, event: Event) -> None:
         """Apply an event, and deliver it later."""
@@ -138,7 +144,9 @@ class Driver:
             self.tell_again(self.untold.pop(index))
             return
         while self.untold:
-            self.tell_again(self.untold.pop(0))
+            number = len(self.untold) if self.together else 1
+            told, self.untold = self.untold[:number], self.untold[number:]
+            self.tell_again(*told)
 
     def add(self, *pods: Pod) -> None:
         """Add pods."""

@@ -82,6 +82,8 @@ class Policy:
     backfill: Backfill | None = None
     strict_priorities: bool = False
     quotas: tuple[Quota, ...] = ()
+    together: bool = False
+    """Whether events of one instant are handled in one call."""
 
     def make(self, cluster: ClusterState) -> Scheduler:
         """Return a scheduler with this policy."""
@@ -112,7 +114,9 @@ class Policy:
 
     def world(self) -> World:
         """Return an empty world with a scheduler of this policy."""
-        driver = Driver(self.make, grouped=self.gangs, match=self.match_policy)
+        driver = Driver(
+            self.make, grouped=self.gangs, match=self.match_policy, together=self.together
+        )
         driver.check_each = 1 if IS_DEEP else 4
         return World(driver)
 
@@ -141,6 +145,7 @@ policies = st.builds(
     gangs=st.sampled_from([True] * 7 + [False]),
     unit=st.sampled_from(SchedulingUnit),
     backfill=backfills,
+    together=st.booleans(),
 )
 
 preempting_policies = st.builds(

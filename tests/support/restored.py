@@ -80,8 +80,8 @@ class Passing:
         self.scheduler = restored(self.make(self.cluster), data)
         return self.scheduler
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-        return self._pass().handle(event, now=now)
+    def handle(self, *events: Event, now: float) -> tuple[Effect, ...]:
+        return self._pass().handle(*events, now=now)
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
         return self._pass().advance(now=now)
@@ -121,8 +121,8 @@ class Twins:
         self.twin = restored(self.make(self.cluster), data)
         assert posted(self.twin.snapshot()) == data
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-        return self._both(lambda one: one.handle(event, now=now))
+    def handle(self, *events: Event, now: float) -> tuple[Effect, ...]:
+        return self._both(lambda one: one.handle(*events, now=now))
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
         return self._both(lambda one: one.advance(now=now))

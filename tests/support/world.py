@@ -87,8 +87,7 @@ class World:
                 if driver.cluster.node(name) is not None:
                     self._tell(NodeDeleted(name))
             case PutPods():
-                for _ in range(step.count):
-                    self._tell(PodAdded(self._pod(step)))
+                self._tell(*[PodAdded(self._pod(step)) for _ in range(step.count)])
             case PutGroup():
                 self._put_group(step)
             case PutBundle(groups, minimum):
@@ -159,8 +158,7 @@ class World:
     def clear(self) -> World:
         """Delete all pods and groups."""
         self.finish()
-        for pod in list(self.driver.cluster.pods()):
-            self._tell(PodDeleted(pod.uid))
+        self._tell(*[PodDeleted(pod.uid) for pod in list(self.driver.cluster.pods())])
         for group in list(self.driver.cluster.pod_groups()):
             self._tell(PodGroupDeleted(group.key))
         self.driver.advance(self.driver.now + 60)  # until groups are forgotten
@@ -168,12 +166,13 @@ class World:
 
     # Inside ---------------------------------------------------------------------------------
 
-    def _tell(self, event: Event) -> None:
-        self.told.append(event)
+    def _tell(self, *events: Event) -> None:
+        self.told += events
         if self.late:
-            self.driver.tell_late(event)
+            for event in events:
+                self.driver.tell_late(event)
         else:
-            self.driver.tell(event)
+            self.driver.tell(*events)
 
     def _put_node(self, step: PutNode) -> None:
         name = NodeName(f"n{step.index}")

@@ -438,7 +438,6 @@ def test_nodes_that_were_freed_since_the_last_attempt_are_counted() -> None:
 def test_history_has_every_attempt_of_a_group_or_pod() -> None:
     entries = data(*asked("c", "freed.csv", 1001, "--history"))["history"]
     assert [entry["message"].partition(":")[0] for entry in entries] == [
-        "Has 1 member, needs 2",
         "Attempt 1",
         "Attempt 2",
         "Attempt 2",

@@ -257,9 +257,9 @@ def test_member_without_a_quorum_to_lose_rejects_nothing(
     ("cause", "why"),
     [
         ("timeout", "timed out waiting on permit: 2 of 3 members held a node"),
-        ("deleted", "pod p was deleted: 2 of 3 members held a node"),
-        ("changed", "pod p has changed: 2 of 3 members held a node"),
-        ("node_gone", "node n1 of pod p is gone: 2 of 3 members held a node"),
+        ("deleted", "pod p was deleted: 1 of 3 members hold a node"),
+        ("changed", "pod p has changed: 1 of 3 members hold a node"),
+        ("node_gone", "node n1 of pod p is gone: 1 of 3 members hold a node"),
         ("refused", "pod p was refused: 2 of 3 members held a node"),
     ],
 )

@@ -48,7 +48,7 @@ def test_call_with_any_event_and_effects_is_read_back_equal(
         line=2,
         call="handle",
         now=now,
-        event=event,
+        events=(event,),
         shown=tuple(shown),
         effects=tuple(returned),
     )
@@ -227,7 +227,7 @@ _ONE = '{"call":"schedule_one","now":0,"effects":[%s]}'
         ('{"call":"restart","shown":[]}', "shown", ""),
         ('{"call":"shown","shown":{}}', "shown", "{}"),
         ('{"call":"shown","shown":[7]}', "shown[0]", "7"),
-        ('{"call":"handle","now":0,"effects":[]}', "event", "nothing"),
+        ('{"call":"handle","now":0,"effects":[]}', "event", "either event or events"),
         (_HANDLE % "null", "event", "None"),
         (_HANDLE % '{"kind":"PodEaten"}', "event.kind", "'PodEaten'"),
         (_HANDLE % '{"kind":"PodAdded"}', "event.pod", "None"),

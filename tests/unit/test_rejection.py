@@ -111,7 +111,7 @@ def test_rejected_group_of_a_bundle_states_the_cause_and_frees_its_nodes() -> No
     driver.delete("default/g-1")
     assert causes == ["g-1 deleted", "g-0 rejected"]
     told = [e for e in driver.log[-1].effects if isinstance(e, PodRejected)]
-    reason = "pod g-1 was deleted: 2 of 3 members held a node"
+    reason = "pod g-1 was deleted: 1 of 3 members hold a node"
     assert PodRejected(PodUID("default/g-0"), NodeName("b"), reason) in told
     driver.settle()
     assert where(driver) == {"after": "b"}

@@ -50,7 +50,8 @@ def decide(state: State, gang: Gang, pods: Sequence[PodRecord], tried: Tried, un
     """
     if tried is not Tried.ALONE and not gang.waiting and (lacks := missing(state, gang)):
         reason = f"resource gap: {lacks}"
-        fail(state, gang, Failure(member=pods[0], reason=reason, in_total=True), tried)
+        failure = Failure(member=pods[0], reason=reason, in_total=True)
+        fail(state, gang, failure, Tried.TOGETHER)  # no member is to blame
         return
     cycles: dict[int, CycleState] = {}
 

@@ -39,7 +39,7 @@ from gangsched.core.scheduler_view import SchedulerView
 from gangsched.core.settle import cannot_fit, settle_all
 from gangsched.core.snapshot import under_way
 from gangsched.core.state import Settings, State
-from gangsched.errors import InvalidValueError
+from gangsched.errors import GangschedError, InvalidValueError
 from gangsched.events import Effect, Event, PermitAllowed, PermitRejected
 from gangsched.explain import Why
 from gangsched.membership import Membership, membership
@@ -123,15 +123,34 @@ class Scheduler(SchedulerView):
 
     # The four calls -----------------------------------------------------------------------------
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-        """Handle an event, and return the effects that follow from it."""
-        check_event(event)
+    def handle(self, *events: Event, now: float) -> tuple[Effect, ...]:
+        """Handle the events of one instant, and return the effects that follow from them.
+
+        Each event is taken in; then the gangs that they concern are settled once. At rest the
+        outcome is that of one call for each event, for less work. The cluster state must show all
+        of the events by then.
+
+        Raises:
+            InvalidValueError: An event is malformed, or an answer names no permit plugin; nothing
+                has changed.
+            ClusterStateError: The cluster state contradicts an event; so nothing has changed
+                because of it. The others are handled, and their effects are those of the next call.
+        """
+        for event in events:
+            check_event(event)
         with self._call("handle"):
-            if isinstance(event, _ANSWERS):
-                intake.check_answer(self._state, event)
+            for event in events:
+                if isinstance(event, _ANSWERS):
+                    intake.check_answer(self._state, event)
             self._begin(now)
-            self._state.events += 1
-            intake.take_in(self._state, event)
+            for event in events:
+                self._state.events += 1
+                try:
+                    intake.take_in(self._state, event)
+                except GangschedError as error:
+                    if len(events) == 1:
+                        raise
+                    self._state.points.deferred.append(error)
             return self._end()
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:

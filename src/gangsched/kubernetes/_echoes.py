@@ -46,16 +46,27 @@ class WithoutEchoes(ForwardedCalls):
         self._confirmed: dict[PodUID, Pod] = {}
         self.left_out = 0
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+    def handle(self, *events: Event, now: float) -> tuple[Effect, ...]:
         """See ``Scheduler.handle``."""
-        kind = type(event)
-        if self._confirmed and (kind is Bound or kind is PodUpdated or kind is PodDeleted):
-            uid = event.pod.uid if isinstance(event, PodUpdated) else _uid(event)
-            confirmed = self._confirmed.pop(uid, None)
-            if confirmed is not None and confirmed is self._cluster.pod(uid):
-                self.left_out += 1
+        news = events
+        if self._confirmed:
+            news = tuple([event for event in events if not self._is_echo(event)])
+            self.left_out += len(events) - len(news)
+            if not news:
                 return ()
-        return self._seen(self._driven.handle(event, now=now))
+        return self._seen(self._driven.handle(*news, now=now))
+
+    def _is_echo(self, event: Event) -> bool:
+        """Return whether the pod of an event is what it was when its bind was confirmed."""
+        match event:
+            case PodUpdated(pod):
+                uid = pod.uid
+            case Bound(uid) | PodDeleted(uid):
+                pass
+            case _:
+                return False
+        confirmed = self._confirmed.pop(uid, None)
+        return confirmed is not None and confirmed is self._cluster.pod(uid)
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
         """See ``Scheduler.advance``."""
@@ -70,8 +81,3 @@ class WithoutEchoes(ForwardedCalls):
                     if len(self._confirmed) > _MOST:
                         del self._confirmed[next(iter(self._confirmed))]
         return effects
-
-
-def _uid(event: object) -> PodUID:
-    assert isinstance(event, Bound | PodDeleted)
-    return event.uid

@@ -29,9 +29,9 @@ class ForwardedCalls:
     def __init__(self, driven: DrivenScheduler) -> None:
         self._driven = driven
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+    def handle(self, *events: Event, now: float) -> tuple[Effect, ...]:
         """See ``Scheduler.handle``."""
-        return self._driven.handle(event, now=now)
+        return self._driven.handle(*events, now=now)
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
         """See ``Scheduler.advance``."""

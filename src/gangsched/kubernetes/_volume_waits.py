@@ -122,16 +122,31 @@ class WaitsForVolumes(ForwardedCalls):
 
     # The calls ------------------------------------------------------------------------------
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+    def handle(self, *events: Event, now: float) -> tuple[Effect, ...]:
         """See ``Scheduler.handle``."""
-        if self._refused and isinstance(event, BindFailed) and self._was_refused(event):
-            key = self._waiting(event.uid)
-            if key is None or self._gangs[key].binds[event.uid].attempt != event.attempt:
-                return ()  # its claims were bound all the same, or its gang failed before
-            return self._fail(key, event.reason, now)
-        effects = self._taken(self._driven.handle(event, now=now), now)
-        if not self._gangs:
-            return effects
+        effects: tuple[Effect, ...] = ()
+        told = events
+        if self._refused:
+            of_claims = [e for e in events if isinstance(e, BindFailed) and self._was_refused(e)]
+            told = tuple([event for event in events if event not in of_claims])
+            for refused in of_claims:
+                effects += self._refused_again(refused, now)
+        if told:
+            effects += self._taken(self._driven.handle(*told, now=now), now)
+        for event in told if self._gangs else ():
+            effects += self._followed(event, now)
+        return effects
+
+    def _refused_again(self, event: BindFailed, now: float) -> tuple[Effect, ...]:
+        """Return what follows from choices that could not be written."""
+        key = self._waiting(event.uid)
+        if key is None or self._gangs[key].binds[event.uid].attempt != event.attempt:
+            return ()  # its claims were bound all the same, or its gang failed before
+        return self._fail(key, event.reason, now)
+
+    def _followed(self, event: Event, now: float) -> tuple[Effect, ...]:
+        """Return what follows from an event for the binds that wait."""
+        effects: tuple[Effect, ...] = ()
         match event:
             case PodDeleted(uid):
                 key = self._waiting(uid)

@@ -12,8 +12,8 @@ __all__ = ["FourCalls", "Observer"]
 class FourCalls(Protocol):
     """The four calls of a scheduler, as a driver needs them; see ``Scheduler``."""
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-        """Process an event; return the effects."""
+    def handle(self, *events: Event, now: float) -> tuple[Effect, ...]:
+        """Process the events of one instant; return the effects."""
         ...
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:

@@ -86,8 +86,8 @@ class Call:
         call: One of ``CALLS``. ``restart`` replaces the scheduler by a new one; ``shown`` is not a
             call of the scheduler.
         now: The instant of the call; None for ``restart``, ``allow_evictions`` and ``shown``.
-        event: The event of ``handle``; the cluster shows it before the call.
-        shown: What the cluster showed beyond the lines before and *event*: as events, in order.
+        events: Those of ``handle``; the cluster shows them before the call.
+        shown: What the cluster showed beyond the lines before and *events*: as events, in order.
         effects: What the call returned; None if ``schedule_one`` returned None, if the call raised,
             or if the kind of call returns nothing.
         raised: Type and message of the exception that the call raised; None if it returned.
@@ -96,7 +96,7 @@ class Call:
     line: int = 0
     call: str
     now: float | None = None
-    event: Event | None = None
+    events: tuple[Event, ...] = ()
     shown: tuple[Event, ...] = ()
     effects: tuple[Effect, ...] | None = None
     raised: str | None = None
@@ -106,8 +106,10 @@ class Call:
         written: dict[str, Any] = {"call": self.call}
         if self.now is not None:
             written["now"] = self.now
-        if self.event is not None:
-            written["event"] = EVENT.write(self.event)
+        if len(self.events) == 1:
+            written["event"] = EVENT.write(self.events[0])
+        elif self.call == "handle":
+            written["events"] = _EVENTS.write(self.events)
         if self.shown:
             written["shown"] = _EVENTS.write(self.shown)
         if self.raised is not None:
@@ -166,16 +168,16 @@ class Log:
         if call not in CALLS:
             found = _short(repr(call))
             self._refuse(number, "call", f"expected one of {', '.join(CALLS)}, got {found}")
-        decides, has_event = call in _DECIDES, call == "handle"
-        names = ("call", "now", "event", "shown", "effects", "raised")
-        fits = (True, decides, has_event, call not in _ALONE, decides, decides)
+        decides, has_events = call in _DECIDES, call == "handle"
+        names = ("call", "now", "event", "events", "shown", "effects", "raised")
+        fits = (True, decides, has_events, has_events, call not in _ALONE, decides, decides)
         self._only(number, given, [name for name, fit in zip(names, fits, strict=True) if fit])
         now = given.get("now")
         if decides and not is_seconds(now):
             found = _short(repr(now))
             self._refuse(number, "now", f"expected a finite number of seconds, got {found}")
-        if has_event and "event" not in given:
-            self._refuse(number, "event", "expected an event, got nothing")
+        if has_events and ("event" in given) == ("events" in given):
+            self._refuse(number, "event", "expected either event or events")
         raised = given.get("raised")
         if decides and ("effects" in given) == ("raised" in given):
             self._refuse(number, "effects", "expected either effects or raised")
@@ -185,11 +187,13 @@ class Log:
         if returned is None and "effects" in given and call != "schedule_one":
             self._refuse(number, "effects", "expected a list, got None")
         try:
+            one = [given["event"]] if "event" in given else []
+            events = tuple([EVENT.read(value, "event") for value in one])
             return Call(
                 line=number,
                 call=call,
                 now=now,
-                event=EVENT.read(given["event"], "event") if has_event else None,
+                events=events or _EVENTS.read(given.get("events", []), "events"),
                 shown=_EVENTS.read(given.get("shown", []), "shown"),
                 effects=None if returned is None else _EFFECTS.read(returned, "effects"),
                 raised=raised,

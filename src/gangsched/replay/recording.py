@@ -104,25 +104,27 @@ class RecordedScheduler:
         self._reads = RecordedClusterState(cluster, known)
         self.scheduler: Scheduler = make(self._reads)
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-        """Process an event; return its effects."""
-        check_event(event)
+    def handle(self, *events: Event, now: float) -> tuple[Effect, ...]:
+        """Process events of one instant; return their effects."""
+        for event in events:
+            check_event(event)
         if not is_seconds(now):
-            return self.scheduler.handle(event, now=now)  # the scheduler refuses the instant
+            return self.scheduler.handle(*events, now=now)  # the scheduler refuses the instant
         self._write_reads()
-        apply_if_possible(self._known, event)
-        effects = self._made("handle", event, now, lambda: self.scheduler.handle(event, now=now))
+        for event in events:
+            apply_if_possible(self._known, event)
+        effects = self._made("handle", events, now, lambda: self.scheduler.handle(*events, now=now))
         return effects or ()
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
         """Let time pass; return the effects."""
         self._write_reads()
-        return self._made("advance", None, now, lambda: self.scheduler.advance(now=now)) or ()
+        return self._made("advance", (), now, lambda: self.scheduler.advance(now=now)) or ()
 
     def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
         """Run one scheduling cycle; return its effects, or None if the active queue is empty."""
         self._write_reads()
-        return self._made("schedule_one", None, now, lambda: self.scheduler.schedule_one(now=now))
+        return self._made("schedule_one", (), now, lambda: self.scheduler.schedule_one(now=now))
 
     def next_deadline(self) -> float | None:
         """Return when ``advance`` has something to do; None until the next event."""
@@ -138,12 +140,12 @@ class RecordedScheduler:
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
         """Rebuild the state from all objects that the cluster state shows."""
         self._write_reads()
-        return self._made("rebuild", None, now, lambda: self.scheduler.rebuild(now=now)) or ()
+        return self._made("rebuild", (), now, lambda: self.scheduler.rebuild(now=now)) or ()
 
     def _made(
         self,
         call: str,
-        event: Event | None,
+        events: tuple[Event, ...],
         now: float,
         make: Callable[[], tuple[Effect, ...] | None],
     ) -> tuple[Effect, ...] | None:
@@ -158,7 +160,12 @@ class RecordedScheduler:
                 shown = self._reads.take()
                 self._log.write(
                     Call(
-                        call=call, now=now, event=event, shown=shown, effects=effects, raised=raised
+                        call=call,
+                        now=now,
+                        events=events,
+                        shown=shown,
+                        effects=effects,
+                        raised=raised,
                     )
                 )
         return effects

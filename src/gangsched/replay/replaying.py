@@ -46,7 +46,7 @@ class Divergence:
 
     def __str__(self) -> str:
         call = self.call
-        what = "" if call.event is None else f" {type(call.event).__name__}"
+        what = "".join(f" {type(event).__name__}" for event in call.events)
         head = f"line {call.line}: {call.call}{what} at t={format_instant(call.now or 0.0)}"
         logged = _described(call.effects, call.raised)
         found = _described(self.found, self.raised)
@@ -101,9 +101,7 @@ class Replay:
 
     def show(self, call: Call) -> None:
         """Apply what the cluster showed at a call."""
-        if call.event is not None:
-            apply_if_possible(self.cluster, call.event)
-        for event in call.shown:
+        for event in (*call.events, *call.shown):
             apply_if_possible(self.cluster, event)
 
     def perform(self, call: Call) -> tuple[Effect, ...] | None:
@@ -125,15 +123,15 @@ class Replay:
 
     def _call(self, call: Call, now: float) -> tuple[Effect, ...] | None:
         scheduler = self.scheduler
-        match call.call, call.event:
-            case "advance", None:
+        match call.call:
+            case "advance":
                 return scheduler.advance(now=now)
-            case "schedule_one", None:
+            case "schedule_one":
                 return scheduler.schedule_one(now=now)
-            case "rebuild", None:
+            case "rebuild":
                 return scheduler.rebuild(now=now)
-            case "handle", event if event is not None:
-                return scheduler.handle(event, now=now)
+            case "handle":
+                return scheduler.handle(*call.events, now=now)
             case _:
                 raise InvalidValueError("call", call, "a call of a decision log")
 

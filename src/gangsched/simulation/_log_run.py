@@ -83,13 +83,13 @@ class LogRun:
 
     def _make(self, call: Call) -> None:
         self._replay.show(call)
-        for event in (*(() if call.event is None else (call.event,)), *call.shown):
+        for event in (*call.events, *call.shown):
             self.usage.record_event(event, self.now)
         if call.call == "restart":
             self.usage.record_restart(self.now)
-        if call.event is not None:
+        for event in call.events:
             for observer in self._observers:
-                observer.event(call.event, self.now)
+                observer.event(event, self.now)
         found = self._replay.perform(call)
         self.decisions += call.call == "schedule_one" and found is not None
         if found is not None:

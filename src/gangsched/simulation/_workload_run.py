@@ -132,6 +132,8 @@ class WorkloadRun:
         self._deleted: set[str] = set()
         self._bind_seconds = bind_seconds
         self._draws = random.Random(seed)
+        self._told: list[Event] = []
+        self._has_faults = bool(plan.faults)
         self._observers = observers
         self._agenda: list[_Entry] = []
         self._numbers = 0
@@ -178,20 +180,26 @@ class WorkloadRun:
         self.now = self.last_event_at = now = self.injector.jump(when)
         self._before_a_call()
         self._perform(self._calls.advance(now=now))
-        while self._agenda and self._agenda[0][0] <= now:
+        self._let_happen()
+        if nothing_else_comes:
+            self._delivery.flush()
+        self._tell_all()
+        while (effects := self._decide()) is not None:
+            self.decisions += 1
+            self._perform(effects)
+            self._tell_all()
+
+    def _let_happen(self) -> None:
+        """Let happen what is due by now."""
+        while self._agenda and self._agenda[0][0] <= self.now:
             heappop(self._agenda)[3]()
         arrivals = self.arrivals
-        while (at := arrivals.at) is not None and at <= now:
+        while (at := arrivals.at) is not None and at <= self.now:
             event = arrivals.take()
             if isinstance(event, OwnerDeleted):
                 self._delete_owner(event.job)
             else:
                 self._happen(event)
-        if nothing_else_comes:
-            self._delivery.flush()
-        while (effects := self._decide()) is not None:
-            self.decisions += 1
-            self._perform(effects)
 
     def _decide(self) -> tuple[Effect, ...] | None:
         head = self.scheduler.queue.head() if self._strict_order else None
@@ -273,12 +281,24 @@ class WorkloadRun:
         self.usage.jobs.end(job)
 
     def _tell(self, event: Event) -> None:
-        """Deliver an event to the scheduler."""
+        """Deliver an event to the scheduler, with the others of this instant.
+
+        In a run with faults it is handled at once: a fault may come between two of them.
+        """
+        self._told.append(event)
         self._cache.update(event)
-        for observer in self._observers:
-            observer.event(event, self.now)
-        self._before_a_call()
-        self._perform(self._calls.handle(event, now=self.now))
+        if self._has_faults:
+            self._tell_all()
+
+    def _tell_all(self) -> None:
+        """Let the scheduler handle the events that were delivered, until no effect causes more."""
+        while self._told:
+            told, self._told = self._told, []
+            for event in told:
+                for observer in self._observers:
+                    observer.event(event, self.now)
+            self._before_a_call()
+            self._perform(self._calls.handle(*told, now=self.now))
 
     def _list(self) -> None:
         """Let the scheduler rebuild its state from a listing."""

@@ -94,9 +94,8 @@ class Told:
     def __init__(self) -> None:
         self.pods: list[str] = []
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-        assert isinstance(event, PodAdded)
-        self.pods.append(event.pod.key)
+    def handle(self, *events: Event, now: float) -> tuple[Effect, ...]:
+        self.pods += [event.pod.key for event in events if isinstance(event, PodAdded)]
         return ()
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
