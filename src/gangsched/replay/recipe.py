@@ -1,8 +1,9 @@
 """How a scheduler is made, as a value: a preset and its arguments.
 
 Rules:
-  R1  a recipe has every argument of the preset; one that is not given has its default. So a
-      default that changes later does not change what the recipe makes;
+  R1  a recipe has every argument of the preset but the plugins; one that is not given has its
+      default. So a default that changes later does not change what the recipe makes. The form of an
+      argument follows from its type;
   R2  a recipe that was written is read back as an equal one;
   R3  a recipe may come from a file of unknown origin, so the work of one decision is bounded:
       ``MOST_STEPS``.
@@ -10,15 +11,16 @@ Rules:
 
 from __future__ import annotations
 
+import enum
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Final, final
+from types import NoneType
+from typing import Any, Final, final, get_args, get_type_hints
+
+from attrs import has
 
 from gangsched import presets
 from gangsched._core._backoff import Backoff
-from gangsched._core._ordering import Order
-from gangsched._core._quorum import MatchPolicy
-from gangsched._core._quotas import Quota
 from gangsched._forms import (
     BOOL,
     INT,
@@ -33,12 +35,10 @@ from gangsched._forms import (
     many,
     optional,
 )
-from gangsched.coscheduling import WhenBindFails, WhenBlocked
 from gangsched.errors import InvalidValueError
-from gangsched.model import FrozenMap
-from gangsched.options import Backfill, PlacementStrategy, Preemption, SchedulingUnit
+from gangsched.model import FrozenMap, Resources
 from gangsched.protocols import ClusterState
-from gangsched.run_times import AnnotatedRunTimes
+from gangsched.run_times import AnnotatedRunTimes, RunTimes
 from gangsched.scheduler import Scheduler
 
 __all__ = ["MOST_STEPS", "Recipe"]
@@ -54,8 +54,6 @@ _FORMER_NAMES: Final = {"pod-by-pod": "pod_by_pod"}
 MOST_STEPS: Final = 1_000_000
 """The largest search budget of a recipe, in steps."""
 
-_BACKOFF: Final = Record(Backoff, whole=True, initial=SECONDS, maximum=SECONDS)
-
 
 def _read_steps(value: object, path: str) -> int:
     if type(value) is not int or not 0 <= value <= MOST_STEPS:
@@ -64,41 +62,39 @@ def _read_steps(value: object, path: str) -> int:
 
 
 _STEPS: Final[Form[int]] = Form(lambda value: value, _read_steps)
-_PREEMPTION: Final = Record(
-    Preemption, whole=True, grace=SECONDS, search_budget=_STEPS, elastic_members=BOOL
-)
-_RUN_TIMES: Final = Record(
-    AnnotatedRunTimes, whole=True, annotation=STR, wrong_by=SECONDS, seed=INT
-)
-_BACKFILL: Final = Record(
-    Backfill,
-    whole=True,
-    run_times=optional(_RUN_TIMES.form),
-    after_attempts=INT,
-    after_seconds=SECONDS,
-    least_members=INT,
-    overdue_after=SECONDS,
-    drain_for=SECONDS,
-)
-_QUOTA: Final = Record(Quota, whole=True, name=STR, namespaces=many(STR), hard=LIMITS)
+_WRITABLE: Final[Mapping[object, type[Any]]] = {RunTimes: AnnotatedRunTimes}
+"""By the type of an option, the one class of it that a recipe can have."""
+_FORMS: Final[Mapping[object, Form[Any]]] = {
+    bool: BOOL,
+    int: INT,
+    float: SECONDS,
+    str: STR,
+    Resources: LIMITS,
+}
+
+
+def _form(name: str, kind: Any) -> Form[Any]:
+    """Return the form of an option, by its name and type."""
+    if name == "search_budget":
+        return _STEPS
+    parts = get_args(kind)
+    if NoneType in parts:
+        return optional(_form(name, next(each for each in parts if each is not NoneType)))
+    if parts:
+        return many(_form(name, parts[0]))
+    kind = _WRITABLE.get(kind, kind)
+    if has(kind):
+        fields = get_type_hints(kind)
+        return Record(kind, whole=True, **{n: _form(n, of) for n, of in fields.items()}).form
+    return choice(kind) if issubclass(kind, enum.Enum) else _FORMS[kind]
+
+
+_NOT_WRITTEN: Final = ("cluster", "plugins", "return", "weights")
 _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
-    "permit_timeout": SECONDS,
-    "order": choice(Order),
-    "when_blocked": choice(WhenBlocked),
-    "reject_percentage": INT,
-    "match_policy": choice(MatchPolicy),
-    "when_bind_fails": choice(WhenBindFails),
-    "bind_retries": INT,
-    "minima_first": BOOL,
-    "unit": choice(SchedulingUnit),
-    "placement": choice(PlacementStrategy),
-    "search_budget": _STEPS,
-    "backoff": _BACKOFF.form,
-    "preemption": optional(_PREEMPTION.form),
-    "backfill": optional(_BACKFILL.form),
-    "strict_priorities": BOOL,
-    "can_evict": optional(BOOL),
-    "quotas": many(_QUOTA.form),
+    name: _form(name, kind)
+    for preset in _PRESETS.values()
+    for name, kind in get_type_hints(preset).items()
+    if name not in _NOT_WRITTEN
 }
 
 
