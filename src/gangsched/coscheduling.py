@@ -32,7 +32,7 @@ from attrs import field, frozen
 from gangsched._core import _quorum
 from gangsched._core._ordering import Order, sort_key
 from gangsched._core._quorum import MatchPolicy
-from gangsched._fields import check_seconds, refuse_choice
+from gangsched._fields import check_count, check_seconds, refuse_choice
 from gangsched.errors import InvalidValueError
 from gangsched.model import NodeName, Pod, Resources
 from gangsched.outcomes import (
@@ -102,11 +102,6 @@ def _check_minima(owner: Any, _attribute: object, value: bool) -> None:
         raise InvalidValueError("minima_first", value, expected)
 
 
-def _check_retries(_owner: object, _attribute: object, value: int) -> None:
-    if type(value) is not int or value < 0:
-        raise InvalidValueError("bind_retries", value, "an int >= 0")
-
-
 @final
 @frozen(kw_only=True)
 class Coscheduling:
@@ -138,7 +133,7 @@ class Coscheduling:
         default=WhenBindFails.RELEASE_AFTER_RETRIES, converter=WhenBindFails
     )
     minima_first: bool = field(default=False, validator=_check_minima)
-    bind_retries: int = field(default=3, validator=_check_retries)
+    bind_retries: int = field(default=3, validator=check_count)
 
     @property
     def name(self) -> str:

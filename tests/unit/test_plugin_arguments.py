@@ -9,6 +9,7 @@ import pytest
 
 from gangsched import Bind, InMemoryCluster, InvalidValueError, Node, NodeAdded, Pod, PodAdded
 from gangsched.configuration import make_scheduler, read_settings, scheduler
+from gangsched.configuration._arguments import Arguments
 from gangsched.configuration.scheduler import check_settings
 from gangsched.presets import coscheduling_profile
 from support.page_tables import page_text, tables_of
@@ -19,7 +20,7 @@ PAGE = "reference/configuration.md"
 PLUGINS = scheduler._CONFIGURED
 
 
-class Recorded(scheduler._Args):
+class Recorded(Arguments):
     """Arguments of a plugin; what is asked for is written down as a row of the table."""
 
     rows: dict[tuple[str, str], tuple[str, str]]
@@ -37,9 +38,9 @@ class Recorded(scheduler._Args):
         self._note(name, f"whole number >= {least}", f"`{default}`")
         return super().whole(name, default, least=least)
 
-    def flag(self, name: str) -> bool:
-        self._note(name, "`true` or `false`", "`false`")
-        return super().flag(name)
+    def flag(self, name: str, default: bool) -> bool:
+        self._note(name, "`true` or `false`", f"`{str(default).lower()}`")
+        return super().flag(name, default)
 
     def seconds(self, name: str, default: float) -> float:
         self._note(name, "number >= 0", f"`{int(default)}`")
@@ -59,7 +60,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], tuple[str, s
     """What the reader asks for, if each plugin has an entry: by plugin and argument."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
     monkeypatch.setattr(Recorded, "rows", found, raising=False)
-    monkeypatch.setattr(scheduler, "_Args", Recorded)
+    monkeypatch.setattr(scheduler, "Arguments", Recorded)
     check_settings(settings(*PLUGINS))
     return found
 
@@ -96,10 +97,10 @@ def test_every_number_has_a_unit_and_every_argument_a_meaning() -> None:
 @pytest.mark.once("reads files")
 def test_method_of_arguments_that_is_not_in_the_table_is_noticed() -> None:
     """A new kind of argument needs a row, so it needs a method here."""
-    ours = {name for name in vars(scheduler._Args) if not name.startswith("_")}
-    assert ours - {"path", "close"} == {name for name in vars(Recorded) if name[0] != "_"} - {
-        "rows"
-    }
+    ours = {name for name in vars(Arguments) if not name.startswith("_")}
+    assert ours - {"path", "close", "options"} == {
+        name for name in vars(Recorded) if name[0] != "_"
+    } - {"rows"}
 
 
 @pytest.mark.once("reads files")

@@ -1,18 +1,8 @@
 """From the profile of the configuration file to a scheduler.
 
-===============  =================================================================================
-plugin           arguments
-===============  =================================================================================
-Coscheduling     ``order``, ``matchPolicy``, ``whenBindFails``, ``minimaFirst``, ``placement``,
-                 ``searchBudget``
-NodeResourcesFit ``scoringStrategy: {type: LeastAllocated | MostAllocated, resources}``
-DefaultPreemption ``graceSeconds``, ``searchBudget``, ``elasticMembers``; without the entry, nothing
-                 is preempted
-PodTopologySpread ``defaultingType: System | List``, ``defaultConstraints``; without the entry,
-                 no score for ``ScheduleAnyway``
-VolumeBinding    ``bindTimeoutSeconds``: how long a bind waits for its volumes; 600
-Backfill         ``afterAttempts``, ``afterSeconds``, ``leastMembers``; without it, none
-===============  =================================================================================
+The arguments of ``Coscheduling``, ``DefaultPreemption`` and ``Backfill`` are the fields of the
+classes ``Coscheduling``, ``Preemption`` and ``Backfill``; see ``_arguments``. Without an entry of
+the latter two, nothing is preempted, and no capacity is reserved.
 
 A plugin of the library that is not a default, or one of the caller's factories, runs if it is
 enabled by name. Its ``args`` are the keyword arguments of its factory.
@@ -28,23 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 from gangsched import plugins as library
 from gangsched import presets
 from gangsched._core._backoff import Backoff
-from gangsched._core._ordering import Order
-from gangsched._core._quorum import MatchPolicy
 from gangsched.cluster_objects import ClusterObject
+from gangsched.configuration._arguments import Arguments
 from gangsched.configuration._unknown import hint
-from gangsched.configuration.scoring import read_scoring_strategy
 from gangsched.configuration.settings import ProfileSettings, Settings
-from gangsched.configuration.spread import read_default_constraints
 from gangsched.coscheduling import Coscheduling, WhenBindFails
 from gangsched.errors import InvalidValueError
 from gangsched.membership import Membership, membership
 from gangsched.memory import InMemoryCluster
-from gangsched.model import Pod, TopologySpreadConstraint
+from gangsched.model import Pod
 from gangsched.options import Backfill, PlacementStrategy, Preemption, SchedulingUnit
 from gangsched.plugins import (
     SYSTEM_DEFAULT_CONSTRAINTS,
@@ -64,13 +51,14 @@ __all__ = [
     "volume_timeout",
 ]
 
-E = TypeVar("E", bound=Enum)
-
 _CONFIGURED: Final = (
     *("Backfill", "Coscheduling", "DefaultPreemption", "NodeResourcesFit", "PodTopologySpread"),
     "VolumeBinding",
 )
-
+_OF_PODS: Final = ("permit_timeout", "when_blocked", "reject_percentage", "bind_retries")
+"""Fields of ``Coscheduling`` about members that wait on permit, and about another default."""
+_OF_RUN_TIMES: Final = ("run_times", "overdue_after", "drain_for")
+"""Fields of ``Backfill`` that a program has beside its run times."""
 
 _OTHERS: Final[Mapping[str, Callable[..., object]]] = {
     "ImageLocality": library.ImageLocality,
@@ -155,17 +143,13 @@ def _profile(
 
 def _coscheduling(settings: ProfileSettings) -> tuple[Coscheduling, PlacementStrategy, int]:
     """Return the gang policy, the placement of gangs and the budget of a search."""
-    given = _Args("Coscheduling", settings)
-    policy = Coscheduling(
-        order=given.choice("order", Order, Order.LAST_FAILURE),
-        match_policy=given.choice("matchPolicy", MatchPolicy, MatchPolicy.ONCE_SATISFIED),
-        when_bind_fails=given.choice("whenBindFails", WhenBindFails, WhenBindFails.RELEASE_GROUP),
-        minima_first=given.flag("minimaFirst"),
-    )
+    given = Arguments("Coscheduling", settings)
+    default = WhenBindFails.RELEASE_GROUP
+    fields = given.options(Coscheduling, absent=_OF_PODS, when_bind_fails=default)
     placement = given.choice("placement", PlacementStrategy, PlacementStrategy.AUTO)
     budget = given.whole("searchBudget", 10_000)
     given.close()
-    return policy, placement, budget
+    return Coscheduling(**fields), placement, budget
 
 
 def check_settings(
@@ -217,7 +201,7 @@ def volume_timeout(settings: Settings) -> float:
     Raises:
         InvalidValueError: An argument of ``VolumeBinding`` is unknown or malformed.
     """
-    given = _Args("VolumeBinding", settings.profile)
+    given = Arguments("VolumeBinding", settings.profile)
     seconds = given.whole("bindTimeoutSeconds", 600)
     given.close()
     return float(seconds)
@@ -299,12 +283,8 @@ def _name(plugin: object) -> str:
 def _preemption(profile: ProfileSettings) -> Preemption | None:
     if "DefaultPreemption" not in profile.args:
         return None
-    given = _Args("DefaultPreemption", profile)
-    found = Preemption(
-        grace=given.seconds("graceSeconds", 60.0),
-        search_budget=given.whole("searchBudget", 500),
-        elastic_members=given.flag("elasticMembers"),
-    )
+    given = Arguments("DefaultPreemption", profile)
+    found = Preemption(**given.options(Preemption))
     given.close()
     return found
 
@@ -313,7 +293,7 @@ def _spread(profile: ProfileSettings) -> ScoringPodTopologySpread | None:
     """Return the plugin that scores ``ScheduleAnyway``; None if it is not configured."""
     if "PodTopologySpread" not in profile.args:
         return None
-    given = _Args("PodTopologySpread", profile)
+    given = Arguments("PodTopologySpread", profile)
     kind = given.choice("defaultingType", _Defaulting, _Defaulting.SYSTEM)
     constraints = given.constraints("defaultConstraints")
     given.close()
@@ -328,7 +308,7 @@ def _spread(profile: ProfileSettings) -> ScoringPodTopologySpread | None:
 
 def _fit(profile: ProfileSettings) -> NodeResources:
     """Return the plugin that filters and scores by resources."""
-    given = _Args("NodeResourcesFit", profile)
+    given = Arguments("NodeResourcesFit", profile)
     found = given.strategy("scoringStrategy")
     given.close()
     return found
@@ -337,70 +317,7 @@ def _fit(profile: ProfileSettings) -> NodeResources:
 def _backfill(profile: ProfileSettings, run_times: RunTimes | None) -> Backfill | None:
     if "Backfill" not in profile.args:
         return None
-    given = _Args("Backfill", profile)
-    found = Backfill(
-        run_times,
-        after_attempts=given.whole("afterAttempts", 1, least=1),
-        after_seconds=given.seconds("afterSeconds", 0.0),
-        least_members=given.whole("leastMembers", 1, least=1),
-    )
+    given = Arguments("Backfill", profile)
+    found = Backfill(run_times, **given.options(Backfill, absent=_OF_RUN_TIMES))
     given.close()
     return found
-
-
-class _Args:
-    """The arguments of one plugin, each of which is read once."""
-
-    def __init__(self, plugin: str, profile: ProfileSettings) -> None:
-        self._plugin = plugin
-        self._given: dict[str, Any] = dict(profile.args.get(plugin, {}))
-        self._known: set[str] = set()
-        # the same fields in every args of kube-scheduler
-        self._given.pop("apiVersion", None)
-        self._given.pop("kind", None)
-
-    def path(self, name: str) -> str:
-        return f"profiles[0].pluginConfig[{self._plugin}].args.{name}"
-
-    def choice(self, name: str, kind: type[E], default: E) -> E:
-        given = self._take(name)
-        if given is None:
-            return default
-        for each in kind:
-            if each.value == given:
-                return each
-        expected = f"one of {', '.join(str(each.value) for each in kind)}"
-        raise InvalidValueError(self.path(name), given, expected)
-
-    def whole(self, name: str, default: int, *, least: int = 0) -> int:
-        given = self._take(name, default)
-        if type(given) is not int or given < least:
-            raise InvalidValueError(self.path(name), given, f"a whole number >= {least}")
-        return given
-
-    def flag(self, name: str) -> bool:
-        given = self._take(name, False)
-        if type(given) is not bool:
-            raise InvalidValueError(self.path(name), given, "true or false")
-        return given
-
-    def seconds(self, name: str, default: float) -> float:
-        given = self._take(name, default)
-        if type(given) not in (int, float) or not 0 <= given <= 1e9:
-            raise InvalidValueError(self.path(name), given, "a number of seconds >= 0")
-        return float(given)
-
-    def strategy(self, name: str) -> NodeResources:
-        return read_scoring_strategy(self.path(name), self._take(name))
-
-    def constraints(self, name: str) -> tuple[TopologySpreadConstraint, ...]:
-        return read_default_constraints(self.path(name), self._take(name))
-
-    def close(self) -> None:
-        for name, value in self._given.items():
-            expected = f"absent: it is not an argument here{hint(name, self._known)}"
-            raise InvalidValueError(self.path(name), value, expected)
-
-    def _take(self, name: str, default: object = None) -> Any:
-        self._known.add(name)
-        return self._given.pop(name, default)

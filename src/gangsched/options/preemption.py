@@ -6,15 +6,9 @@ from typing import final
 
 from attrs import field, frozen
 
-from gangsched._fields import check_flag, check_seconds
-from gangsched.errors import InvalidValueError
+from gangsched._fields import check_count, check_flag, check_seconds
 
 __all__ = ["Preemption"]
-
-
-def _check_steps(owner: object, attribute: object, value: object) -> None:
-    if type(value) is not int or value < 0:
-        raise InvalidValueError("search_budget", value, "an int >= 0")
 
 
 @final
@@ -37,5 +31,5 @@ class Preemption:
     """
 
     grace: float = field(default=60.0, validator=check_seconds)
-    search_budget: int = field(default=500, validator=_check_steps)
+    search_budget: int = field(default=500, validator=check_count)
     elastic_members: bool = field(default=False, validator=check_flag)
