@@ -15,35 +15,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher, unified_diff
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_type_hints
 
 from gangsched import (
     Backfill,
+    Coscheduling,
     GangschedError,
-    MatchPolicy,
-    Order,
     Preemption,
     Scheduler,
     SchedulingUnit,
-    WhenBindFails,
-    WhenBlocked,
     presets,
 )
 from support.text_commands import BadWordError, Run, options
 
 __all__ = ["ScenarioError", "difference", "rewritten"]
 
+
+def _preemption(members: str) -> Preemption:
+    return Preemption(elastic_members=bool(("minima", "all").index(members)))
+
+
 _SCHEDULER: Final[Mapping[str, Any]] = {
+    **{n: True if kind is bool else kind for n, kind in get_type_hints(Coscheduling).items()},
     "unit": SchedulingUnit,
-    "order": Order,
-    "when_blocked": WhenBlocked,
-    "permit_timeout": float,
-    "reject_percentage": int,
-    "match_policy": MatchPolicy,
-    "when_bind_fails": WhenBindFails,
-    "bind_retries": int,
     "strict_priorities": True,
-    "preemption": lambda of: Preemption(elastic_members=bool(("minima", "all").index(of))),
+    "preemption": _preemption,
     "can_evict": True,
     "backfill": Backfill(),
 }

@@ -56,16 +56,17 @@ _UNUSED: Final = {
 }
 """The settings that have no meaning, by policy."""
 
+_ARGUMENTS: Final = {**Recipe("coscheduling").arguments, **Recipe("gang").arguments}
 POLICY: Final[dict[str, Any]] = {
     "policy": "gang",
-    "order": Order.LAST_FAILURE.value,
-    "when_blocked": WhenBlocked.UNTIL_OTHERS_TURN.value,
-    "placement": PlacementStrategy.AUTO.value,
-    "permit_timeout": 10.0,
+    "order": _ARGUMENTS["order"].value,
+    "when_blocked": _ARGUMENTS["when_blocked"].value,
+    "placement": _ARGUMENTS["placement"].value,
+    "permit_timeout": _ARGUMENTS["permit_timeout"],
     "backfill": None,
     "estimates": "run_time",
 }
-"""The defaults of the options."""
+"""The defaults of the options: those of the presets."""
 
 
 @final

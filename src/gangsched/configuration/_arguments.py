@@ -23,7 +23,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.model import TopologySpreadConstraint
 from gangsched.plugins import NodeResources
 
-__all__ = ["Arguments"]
+__all__ = ["Arguments", "argument_name"]
 
 E = TypeVar("E", bound=Enum)
 
@@ -58,7 +58,7 @@ class Arguments:
             if each.name in absent:
                 continue
             of, default = hints[each.name], defaults.get(each.name, each.default)
-            name = _name(each.name, of)
+            name = argument_name(each.name, of)
             if of is bool:
                 found[each.name] = self.flag(name, default)
             elif of is float:
@@ -114,7 +114,7 @@ class Arguments:
         return self._given.pop(name, default)
 
 
-def _name(field: str, kind: object) -> str:
+def argument_name(field: str, kind: object) -> str:
     """Return the name that a file has for a field of a class of options."""
     first, *others = field.split("_")
     if kind is float and others[-1:] != ["seconds"]:
