@@ -158,13 +158,15 @@ def test_bind_of_a_pod_whose_requests_have_grown_keeps_its_node_if_it_fits() -> 
     assert story.bound == {"p": "n"}
 
 
-def test_bind_of_a_pod_that_its_node_takes_no_longer_counts_as_failed() -> None:
+@pytest.mark.parametrize("times", [1, 2])
+def test_bind_of_a_pod_that_its_node_takes_no_longer_counts_as_failed(times: int) -> None:
     story = Story(limited(SchedulingUnit.GROUP), Way.RESTORED, holds_binds=True)
     story.tell(NodeAdded(make_node("n", cpu=3)))
     story.add(make_pod("p", cpu=1))
     story.decide()
     story.update("p", node_selector={"zone": "a"})
-    story.scheduler = restored(story)
+    for _time in range(times):
+        story.scheduler = restored(story)
     effects = story.scheduler.advance(now=story.now)
     assert not any(isinstance(effect, Bind) for effect in effects)
     assert "binding rejected" in str(story.scheduler.why("default/p", budget=0))

@@ -194,7 +194,6 @@ def _is_current(state: State, gang: Gang) -> bool:
 
 def _pod(state: State, record: PodRecord) -> PodRow:
     profile, is_assumed = state.settings.profile, record.is_assumed
-    is_known = is_assumed and record.pod_class is not None
     return PodRow(
         uid=record.uid,
         seq=record.seq,
@@ -205,7 +204,7 @@ def _pod(state: State, record: PodRecord) -> PodRow:
         node=record.node,
         requests=NOTHING if record.slot < 0 or is_assumed else record.pod.requests,
         pod=record.pod if is_assumed else None,
-        is_outgrown=is_known and not state.evaluator.is_like(record.pod, record.pod_class),
+        is_outgrown=is_assumed and not state.evaluator.is_like(record.pod, record.pod_class),
         cycle=_scratch(profile, record) if is_assumed else (),
         attempt=record.attempt,
         round=record.round,
