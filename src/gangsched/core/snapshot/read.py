@@ -32,6 +32,7 @@ from gangsched.core.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.intake.gangs import add_group, gang_of_group, grow_tree
 from gangsched.core.intake.seen import Seen, conflict, seen_as, wanted_state
 from gangsched.core.pending_members import demand_of
+from gangsched.core.remembered import keep, kept
 from gangsched.core.snapshot.checks import each_once, get, pairs_once, require, unique
 from gangsched.core.snapshot.read_kept import read_backfill, read_failed, read_nominations
 from gangsched.core.snapshot.rows import GangRow, GroupRow, PodRow, SnapshotRow, WaitRow
@@ -92,9 +93,8 @@ def _read_counters(state: State, rows: SnapshotRow) -> None:
     ):
         most = max(given, default=0)
         require(last >= most, name, last, f"an int >= {most}, the largest number in use")
-    state.records.now = rows.now
-    records._numbers, records.step = rows.arrivals, rows.step
-    records.attempt_floor = rows.attempt_floor
+    records._numbers = rows.arrivals
+    keep(records, rows)
 
 
 def _read_gains(state: State, rows: SnapshotRow) -> None:
@@ -135,21 +135,7 @@ def _group(row: GroupRow, now: float, path: str) -> PodGroupInfo:
     for name in ("attempt_started_at", "last_failure_at", "complete_at"):
         at = getattr(row, name)
         require(at is None or at <= now, f"{path}.{name}", at, f"an instant until now={now!r}")
-    info = PodGroupInfo(
-        key=row.key,
-        uid=row.number,
-        first_seen_at=row.first_seen_at,
-        attempts=row.attempts,
-        attempt_started_at=row.attempt_started_at,
-        last_failure_at=row.last_failure_at,
-        failures=row.failures,
-        backoff_until=row.backoff_until,
-        failure=row.failure,
-        complete_at=row.complete_at,
-        was_scheduled=row.was_scheduled,
-        started_by=row.started_by,
-        is_binding=row.is_binding,
-    )
+    info = PodGroupInfo(uid=row.number, **kept("PodGroupInfo", row))
     for role, count in pairs_once(row.collected, f"{path}.collected").items():
         info.members._collected[role or None] = count
     return info
@@ -174,10 +160,7 @@ def _read_restarts(state: State, rows: SnapshotRow) -> None:
         expected = "None for a group that is neither short of members nor held"
         waits = since is not None or row.is_held
         require(due_at is None or waits, f"{path}.due_at", due_at, expected)
-        restarts.restore(
-            row.group,
-            GroupLife(minimum, row.restarts, row.is_held, row.until, since, row.failed_at, due_at),
-        )
+        restarts.restore(row.group, GroupLife(runs_with=minimum, **kept("GroupLife", row)))
 
 
 def _read_charges(state: State, rows: SnapshotRow) -> None:
@@ -326,9 +309,7 @@ def _enter(state: State, row: PodRow, seen: Seen) -> PodRecord:
         gang = Gang(f"pod:{pod.uid}", records.number(), pod.created_at)
         records.gangs[gang.key] = gang
     record = PodRecord(pod, row.seq, gang, info, None if claim is None else claim.role)
-    record.attempt, record.reason, record.told = row.attempt, row.reason, row.told
-    record.bind_failures, record.started_at = row.bind_failures, row.started_at
-    record.is_evicted, record.is_overruled = row.is_evicted, row.is_overruled
+    keep(record, row)
     records.add(record)
     if info is not None:
         grow_tree(state, gang)
@@ -382,8 +363,9 @@ def _check_pending(state: State, row: WaitRow, path: str) -> None:
 def _wait(record: PodRecord, row: WaitRow) -> WaitingPod:
     assert record.node is not None
     group = None if record.info is None else record.info.key
+    plugins = row.plugins
     return WaitingPod(
-        row.uid, group, record.node, row.attempt, row.since, row.deadline, row.plugins
+        group=group, node=record.node, pending_plugins=plugins, **kept("WaitingPod", row)
     )
 
 
@@ -427,10 +409,7 @@ def _remember(state: State, gang: Gang, row: GangRow) -> None:
     order = [key for key in row.groups if key in gang.infos]
     gang.infos = {key: gang.infos[key] for key in dict.fromkeys([*order, *gang.infos])}
     state.records.count_priority(gang)  # a group of a bundle without members may state the highest
-    gang.seq, gang.queued_at, gang.failures = row.seq, row.queued_at, row.failures
-    gang.backoff_until, gang.round, gang.began = row.backoff_until, row.round, row.began
-    gang.is_whole, gang.giving_way = row.is_whole, row.giving_way
-    gang.reason, gang.denial, gang.refused = row.reason, row.denial, row.refused
+    keep(gang, row)
     gang.count_tried()
 
 

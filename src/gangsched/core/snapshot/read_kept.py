@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from gangsched.core.gang import Gang
 from gangsched.core.hold import Hold
 from gangsched.core.nomination import NominatedPod, Nomination
+from gangsched.core.remembered import keep, kept
 from gangsched.core.reservation.reserved_plan import ReservedPlan
 from gangsched.core.reserving import ActiveReservation, Reserved
 from gangsched.core.snapshot.checks import each_once, get, pairs_once, require, unique
@@ -63,16 +64,12 @@ def _nomination(state: State, gang: Gang, row: NominationRow, path: str) -> None
     pairs_once(row.specs, f"{path}.specs")
     state.nominations.add(
         Nomination(
-            gang,
-            row.group,
-            row.priority,
-            pods,
-            tuple([(frozenset(leaves), count) for leaves, count in row.required]),
-            row.specs,
-            row.deadline,
-            state.mark if row.is_new else _BEFORE,
-            [get(records.pods, uid, f"{path}.awaited") for uid in awaited],
-            row.is_tried,
+            gang=gang,
+            pods=pods,
+            required=tuple([(frozenset(leaves), count) for leaves, count in row.required]),
+            made_at=state.mark if row.is_new else _BEFORE,
+            awaited=[get(records.pods, uid, f"{path}.awaited") for uid in awaited],
+            **kept("Nomination", row),
         )
     )
 
@@ -94,9 +91,7 @@ def read_backfill(state: State, row: BackfillRow | None) -> None:
     for gang in mine.qualified:
         if gang not in mine.infeasible:
             mine.open.add(gang)
-    mine.is_contested, mine.is_stale = row.is_contested, row.is_stale
-    mine.is_drain_paused, mine.has_no_candidate = row.is_drain_paused, row.has_no_candidate
-    mine.no_candidate_until, mine.altered = row.no_candidate_until, row.altered
+    keep(mine, row)
     state.records.altered = row.node_changes
     if row.reservation is not None and row.reservation.gang in gangs:
         _reservation(state, gangs[row.reservation.gang], row.reservation)
@@ -130,14 +125,12 @@ def _reservation(state: State, gang: Gang, row: ReservationRow) -> None:
         for uid, node in pairs_once(row.planned, f"{path}.planned").items()
     ]
     current = ActiveReservation(
-        gang,
-        row.since,
-        row.starts_at,
-        row.deadline,
-        pairs_once(row.ends, f"{path}.ends"),
-        reserved,
-        tuple(planned),
-        frozenset(each_once(row.drained, f"{path}.drained")),
+        gang=gang,
+        ends=pairs_once(row.ends, f"{path}.ends"),
+        reserved=reserved,
+        planned=tuple(planned),
+        drained=frozenset(each_once(row.drained, f"{path}.drained")),
+        **kept("ActiveReservation", row),
     )
     guard = ReservedPlan(state, current)
     guard.has_refused = row.has_refused

@@ -4,7 +4,8 @@ Rules:
   R1  the cluster state is not read, and nothing in the scheduler changes;
   R2  plugins are asked for their own state, for signatures of pods that are being bound, and the
       gang policy for what a gang in backoff needs;
-  R3  a value that cannot be written is refused, never left out.
+  R3  a value that cannot be written is refused, never left out;
+  R4  which fields a row has by the same name, says ``remembered``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from gangsched._plugin_calls import name_of
 from gangsched.core.demand import Demand
 from gangsched.core.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.pending_members import demand_of
+from gangsched.core.remembered import kept
 from gangsched.core.snapshot.rows import (
     ErrorRow,
     GainRow,
@@ -50,12 +52,9 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         unit=state.settings.unit,
         plugins=tuple(name_of(plugin) for plugin in profile.plugins),
         plugin_states=plugin_states(profile),
-        now=state.records.now,
         listed=listed,
-        step=records.step,
         gains=_gains(state),
         arrivals=records._numbers,
-        attempt_floor=records.attempt_floor,
         nodes_digest=state.table.digest() if records.confirmed is None else "",
         labels=tuple(state.table._watched),
         groups=tuple(_group(state, info) for info in records.registry),
@@ -66,13 +65,7 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         gangs=tuple(_gang(state, gang) for gang in records.gangs.values()),
         pods=tuple(_pod(state, record) for record in records.pods.values()),
         waiting=tuple(
-            WaitRow(
-                uid=one.uid,
-                attempt=one.attempt,
-                since=one.since,
-                deadline=one.deadline,
-                plugins=one.pending_plugins,
-            )
+            WaitRow(plugins=one.pending_plugins, **kept("WaitingPod", one))
             for one in records.waiting
         ),
         nominations=written_nominations(state),
@@ -82,6 +75,7 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         backfill=written_backfill(state),
         effects=tuple(state.out),
         errors=tuple(_error(error) for error in state.points.deferred),
+        **kept("Records", records),
     )
 
 
@@ -112,23 +106,12 @@ def _gains(state: State) -> tuple[GainRow, ...]:
 
 def _group(state: State, info: PodGroupInfo) -> GroupRow:
     return GroupRow(
-        key=info.key,
         number=info.uid,
         spec=info.spec,
-        first_seen_at=info.first_seen_at,
         claims=tuple(info.claims),
-        attempts=info.attempts,
-        attempt_started_at=info.attempt_started_at,
-        last_failure_at=info.last_failure_at,
-        failures=info.failures,
-        backoff_until=info.backoff_until,
-        failure=info.failure,
-        complete_at=info.complete_at,
-        was_scheduled=info.was_scheduled,
-        started_by=info.started_by,
-        is_binding=info.is_binding,
         collected=tuple(sorted((role or "", n) for role, n in info.members._collected.items())),
         kept_until=state.records.registry._left.get(info.key),
+        **kept("PodGroupInfo", info),
     )
 
 
@@ -136,14 +119,9 @@ def _restart(key: GroupKey, life: GroupLife) -> RestartRow:
     minimum = life.runs_with
     return RestartRow(
         group=key,
-        restarts=life.restarts,
-        until=life.until,
-        is_held=life.is_held,
         minimum=None if minimum is None else minimum.members,
         roles=() if minimum is None else tuple(minimum.roles.items()),
-        short_since=life.short_since,
-        failed_at=life.failed_at,
-        due_at=life.due_at,
+        **kept("GroupLife", life),
     )
 
 
@@ -152,22 +130,12 @@ def _gang(state: State, gang: Gang) -> GangRow:
     is_known = demand is not None and _is_current(state, gang)
     return GangRow(
         key=gang.key,
-        seq=gang.seq,
         groups=tuple(gang.infos) if len(gang.infos) > 1 else (),
         place=gang.place,
-        queued_at=gang.queued_at,
-        failures=gang.failures,
-        backoff_until=gang.backoff_until,
-        round=gang.round,
-        began=gang.began,
-        is_whole=gang.is_whole,
-        giving_way=gang.giving_way,
-        reason=gang.reason,
-        denial=gang.denial,
-        refused=gang.refused,
         blocked_at=demand.blocked_at if demand is not None and is_known else 0,
         demand=digest(gang) if is_known else "",
         leads=demand is not None and demand.leader is gang,
+        **kept("Gang", gang),
     )
 
 
@@ -206,14 +174,8 @@ def _pod(state: State, record: PodRecord) -> PodRow:
         pod=record.pod if is_assumed else None,
         is_outgrown=is_assumed and not state.evaluator.is_like(record.pod, record.pod_class),
         cycle=_scratch(profile, record) if is_assumed else (),
-        attempt=record.attempt,
         round=record.round,
-        reason=record.reason,
-        told=record.told,
-        bind_failures=record.bind_failures,
-        started_at=record.started_at,
-        is_evicted=record.is_evicted,
-        is_overruled=record.is_overruled,
+        **kept("PodRecord", record),
     )
 
 

@@ -7,6 +7,7 @@ from hashlib import sha256
 from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.nomination import Nomination
 from gangsched.core.pod_class import PodClass
+from gangsched.core.remembered import kept
 from gangsched.core.reserving import ActiveReservation
 from gangsched.core.snapshot.kept_rows import (
     BackfillRow,
@@ -36,8 +37,6 @@ def _nomination(state: State, nomination: Nomination) -> NominationRow:
     names = state.table.names
     return NominationRow(
         gang=nomination.gang.key,
-        group=nomination.group,
-        priority=nomination.priority,
         pods=tuple(
             NominatedPodRow(
                 uid=uid,
@@ -49,11 +48,9 @@ def _nomination(state: State, nomination: Nomination) -> NominationRow:
             if _is_known(state, each.record)
         ),
         required=tuple((tuple(sorted(leaves)), count) for leaves, count in nomination.required),
-        specs=nomination.specs,
         awaited=tuple(each.uid for each in nomination.awaited if _is_known(state, each)),
-        deadline=nomination.deadline,
         is_new=nomination.made_at == state.mark,
-        is_tried=nomination.is_tried,
+        **kept("Nomination", nomination),
     )
 
 
@@ -82,13 +79,8 @@ def written_backfill(state: State) -> BackfillRow | None:
         infeasible=tuple(g.key for g in mine.infeasible if is_known(g) and g not in reopened),
         failed=tuple(failed),
         reservation=None if mine.current is None else _reservation(state, mine.current),
-        is_contested=mine.is_contested,
-        is_stale=mine.is_stale,
-        is_drain_paused=mine.is_drain_paused,
-        has_no_candidate=mine.has_no_candidate,
-        no_candidate_until=mine.no_candidate_until,
-        altered=mine.altered,
         node_changes=state.records.altered,
+        **kept("Reserving", mine),
     )
 
 
@@ -97,9 +89,6 @@ def _reservation(state: State, current: ActiveReservation) -> ReservationRow:
     resources = {number: name for name, number in state.table.resources.items()}
     return ReservationRow(
         gang=current.gang.key,
-        since=current.since,
-        starts_at=current.starts_at,
-        deadline=current.deadline,
         ends=tuple(current.ends.items()),
         reserved=tuple(
             ReservedRow(
@@ -118,4 +107,5 @@ def _reservation(state: State, current: ActiveReservation) -> ReservationRow:
         drained=tuple(sorted(current.drained)),
         has_refused=current.guard is not None and current.guard.has_refused,
         departed=tuple(state.records.departed),
+        **kept("ActiveReservation", current),
     )
