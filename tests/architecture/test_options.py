@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from inspect import Parameter, cleandoc, signature
 from typing import Any, get_type_hints
 
@@ -16,11 +17,12 @@ import attrs
 import pytest
 
 from gangsched import Backfill, Coscheduling, InMemoryCluster, Preemption, Scheduler, presets
+from gangsched.cli._options import _OF_PRESETS, POLICY
 from gangsched.configuration import scheduler as configured
 from gangsched.configuration._arguments import argument_name
 from gangsched.replay import Recipe
 from support.option_values import others
-from support.page_tables import tables_of
+from support.page_tables import page_text, tables_of
 
 pytestmark = pytest.mark.once("lists options")
 
@@ -100,6 +102,7 @@ def unknown(entries: Mapping[type[Any], str]) -> Iterator[str]:
     options = {**of_scheduler(), **{each.name: each.default for each in attrs.fields(policy)}}
     for place, lacks in LACKS.items():
         yield from unknown_to_preset(place, options, lacks)
+    yield from unknown_on_the_command_line(options)
 
 
 def listed_on_the_page() -> list[list[str]]:
@@ -129,6 +132,21 @@ def unknown_to_preset(
         _path, value = next(others(hints[name], default))
         if made(preset, name, value) != value:
             yield f"option {name}: {place} does not pass it on"
+
+
+def unknown_on_the_command_line(options: Mapping[str, Any]) -> Iterator[str]:
+    """Say which setting of the command line is no option, or is not on its page."""
+    page = page_text("reference/policies.md")
+    for name in (*POLICY, "preempt"):
+        if f"`--{name.replace('_', '-')}" not in page:
+            yield f"option {name} of the command line: docs/reference/policies.md lacks it"
+    for name in _OF_PRESETS:
+        if name not in options:
+            yield f"option {name} of the command line: no preset has it"
+        default = options.get(name)
+        for each in default.__class__ if isinstance(default, Enum) else ():
+            if f"`{each.value}`" not in page and f" {each.value}`" not in page:
+                yield f"option {name} of the command line: the page lacks {each.value}"
 
 
 def test_each_option_is_known_in_every_place() -> None:

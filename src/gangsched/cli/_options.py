@@ -45,24 +45,17 @@ POLICIES: Final = ("coscheduling", "fifo", "gang", "pod_by_pod", "sjf")
 ESTIMATES: Final = {"run_time": RUN_SECONDS, "time_limit": TIME_LIMIT}
 """By the value of ``--estimates``, the annotation with the run time that is known."""
 
+_OF_PRESETS: Final = ("order", "when_blocked", "permit_timeout", "placement")
+"""The settings that are arguments of presets, by the same names."""
 _BACKFILL: Final = ("backfill", "estimates")
-_OF_AN_ORDER: Final = ("order", "when_blocked", "permit_timeout", *_BACKFILL)
-_UNUSED: Final = {
-    "coscheduling": ("placement", "backfill", "estimates"),
-    "fifo": _OF_AN_ORDER,
-    "sjf": _OF_AN_ORDER,
-    "gang": ("when_blocked", "permit_timeout"),
-    "pod_by_pod": ("order", "when_blocked", "permit_timeout", "placement", "backfill", "estimates"),
-}
-"""The settings that have no meaning, by policy."""
-
-_ARGUMENTS: Final = {**Recipe("coscheduling").arguments, **Recipe("gang").arguments}
+_BASELINES: Final = ("fifo", "sjf")
+_USUAL: Final = {**Recipe("coscheduling").arguments, **Recipe("gang").arguments}
 POLICY: Final[dict[str, Any]] = {
     "policy": "gang",
-    "order": _ARGUMENTS["order"].value,
-    "when_blocked": _ARGUMENTS["when_blocked"].value,
-    "placement": _ARGUMENTS["placement"].value,
-    "permit_timeout": _ARGUMENTS["permit_timeout"],
+    "order": _USUAL["order"].value,
+    "when_blocked": _USUAL["when_blocked"].value,
+    "placement": _USUAL["placement"].value,
+    "permit_timeout": _USUAL["permit_timeout"],
     "backfill": None,
     "estimates": "run_time",
 }
@@ -219,7 +212,7 @@ def title_of(settings: dict[str, Any]) -> str:
     usual = {**default_settings(policy), "preempt": False}
     usual["estimates"] = POLICY["estimates"]
     words = [policy]
-    for name in ("order", "when_blocked", "permit_timeout", "placement", "preempt", *_BACKFILL):
+    for name in (*_OF_PRESETS, "preempt", *_BACKFILL):
         value = settings.get(name)
         if value is None or value == usual[name]:
             continue
@@ -231,8 +224,12 @@ def title_of(settings: dict[str, Any]) -> str:
 
 def _unused(policy: str) -> tuple[str, ...]:
     """Return the settings that have no meaning for a policy; none has one for a function."""
-    every = tuple(name for name in POLICY if name != "policy")
-    return _UNUSED.get(policy, every)
+    if policy not in POLICIES:
+        return (*_OF_PRESETS, *_BACKFILL)
+    if policy in _BASELINES:
+        return (*(name for name in _OF_PRESETS if name != "placement"), *_BACKFILL)
+    unused = [name for name in _OF_PRESETS if name not in Recipe(policy).arguments]
+    return (*unused, *(() if policy == "gang" else _BACKFILL))
 
 
 def make_of(settings: dict[str, Any]) -> Callable[[ClusterState], Scheduler]:
@@ -261,26 +258,14 @@ def _of_function(text: str) -> Callable[[ClusterState], Scheduler]:
 
 
 def _recipe(settings: dict[str, Any]) -> Recipe:
-    preemption = Preemption() if settings.get("preempt") else None
-    if settings["policy"] == "pod_by_pod":
-        return Recipe("pod_by_pod", preemption=preemption)
-    if settings["policy"] in ("fifo", "gang"):
-        wrong_by, backfill = settings.get("backfill"), None
-        if wrong_by is not None:
-            seed = settings.get("seed", 0)
-            annotation = ESTIMATES[settings.get("estimates") or "run_time"]
-            backfill = Backfill(AnnotatedRunTimes(annotation, wrong_by=wrong_by, seed=seed))
-        return Recipe(
-            "gang",
-            placement=settings["placement"],
-            order=settings["order"] or Order.CREATION.value,
-            preemption=preemption,
-            backfill=backfill,
-        )
-    return Recipe(
-        "coscheduling",
-        permit_timeout=settings["permit_timeout"],
-        order=settings["order"],
-        when_blocked=settings["when_blocked"],
-        preemption=preemption,
-    )
+    policy, wrong_by = settings["policy"], settings.get("backfill")
+    given = {n: settings[n] for n in _OF_PRESETS if settings.get(n) is not None}
+    if settings.get("preempt"):
+        given["preemption"] = Preemption()
+    if wrong_by is not None:
+        annotation = ESTIMATES[settings.get("estimates") or "run_time"]
+        run_times = AnnotatedRunTimes(annotation, wrong_by=wrong_by, seed=settings.get("seed", 0))
+        given["backfill"] = Backfill(run_times)
+    if policy == "fifo":
+        return Recipe("gang", **{**given, "order": Order.CREATION.value})
+    return Recipe(policy, **given)
