@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import types
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ import attrs
 import pytest
 from attrs import evolve
 
+from gangsched._copying import fork
 from gangsched.core.remembered import COMPUTED, REMEMBERED, Fields, kept
 from gangsched.core.snapshot import kept_rows, rows
 from gangsched.core.snapshot.forms import SNAPSHOT
@@ -136,6 +138,33 @@ def test_restored_object_has_the_kept_fields_of_its_row(name: str) -> None:
             pairs.append(("ActiveReservation", reserving.current, read.backfill.reservation))
     for kind, thing, row in pairs:
         assert kept(kind, thing) == kept(kind, row), thing
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_fork_has_a_copy_of_each_object_with_all_its_fields(name: str) -> None:
+    case = CASES[name]()
+    scheduler = case.make(case.cluster)
+    scheduler.restore(case.data)
+    state = scheduler._state
+
+    def listed(root: object) -> dict[int, Any]:
+        things = (thing for thing in reachable(root, parts) if is_ours(thing))
+        in_table = (*REMEMBERED, *COMPUTED)
+        return {
+            id(thing): thing
+            for thing in things
+            if thing.__class__.__name__ in in_table and not is_frozen(thing)
+        }
+
+    copy = fork(state)
+    copies, originals = listed(copy), listed(state)
+    assert not copies.keys() & originals.keys()
+    assert Counter(map(shape, copies.values())) == Counter(map(shape, originals.values()))
+
+
+def shape(thing: Any) -> tuple[str, ...]:
+    """Return the class of an object, and the names of its fields."""
+    return (thing.__class__.__name__, *sorted(attributes(thing)))
 
 
 def test_field_that_is_new_or_gone_is_named() -> None:

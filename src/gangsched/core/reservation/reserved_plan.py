@@ -23,8 +23,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, final
 
 from gangsched import _plugin_calls as calls
 from gangsched.core.gang import PodRecord
@@ -60,6 +60,9 @@ class ReservedPlan:
     Attributes:
         has_refused: Whether a node was refused to a pod.
     """
+
+    DERIVED: ClassVar[Mapping[str, Callable[[], Any]]] = {"_known": dict}
+    """What a copy begins with: the classes of pods in the keys would be those of the original."""
 
     def __init__(self, state: State, reservation: ActiveReservation) -> None:
         self.has_refused = False
