@@ -1,4 +1,4 @@
-"""What does the life of a gang cost beside another version, how long is a walk, how large is all?
+"""What does the life of a gang cost beside another version, and how large is all?
 
 Every line is the CPU time of what is named, with the events that belong to it: the medians of some
 rounds and, with another version, the least, middle and largest ratio within a round. A line whose
@@ -24,10 +24,9 @@ import life_of_backlogs
 import life_of_gangs
 import life_of_runs
 import size
-import walk
 from versions import Row, Version, head, serve, show
 
-PARTS: Final = ("gangs", "backlogs", "runs", "traces", "walk", "size")
+PARTS: Final = ("gangs", "backlogs", "runs", "traces", "size")
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
@@ -56,17 +55,13 @@ def main() -> None:
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(rows(options), {"walk": walk.walks, "size": size.sizes})
+        serve(rows(options), {"size": size.sizes})
         return
     program, arguments = Path(__file__), sys.argv[1:]
     this = Version(program, arguments, None)
     other = None if options.against is None else Version(program, arguments, options.against)
     print(head())
     show(rows(options), this, other, rounds=options.rounds, only=options.only)
-    if "walk" in (options.parts or PARTS):
-        print()
-        for line in walk.lines(this.ask("walk"), {} if other is None else other.ask("walk")):
-            print(line)
     if "size" in (options.parts or PARTS):
         print()
         for line in size.lines(this.ask("size"), {} if other is None else other.ask("size")):

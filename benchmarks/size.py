@@ -1,8 +1,7 @@
 """How large are the core and what goes with it, how much has a plugin to know, what is kept?
 
 Rules:
-  R1  lines are those of Python files without the folders ``kubernetes``, ``simulation`` and
-      ``cli``, docstrings and empty lines included;
+  R1  lines are counted by ``shape.py``;
   R2  the protocols are those that a plugin may implement: points and extensions;
   R3  the attributes of a profile are those that its plugins make, without methods;
   R4  what a scheduler keeps is what it allocated to read a cluster, beside the cluster itself.
@@ -13,21 +12,19 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 from attrs import evolve
 
-import gangsched
 from gangsched import InMemoryCluster, NodeAdded, PodAdded, presets, protocols
 from gangsched.plugins import DefaultBinder, PrioritySort
 from gangsched.profile import Profile
 from gangsched.testing import make_pod
 from life_of_gangs import nodes_of
+from shape import library_lines
 
 __all__ = ["lines", "sizes"]
 
-_APART: Final = frozenset({"kubernetes", "simulation", "cli"})
 _KEPT: Final = "MB that a scheduler keeps of 5,000 nodes and 50,000 pods"
 GATES: Final = {
     "lines without `kubernetes`, `simulation` and `cli`": 30_000,
@@ -38,14 +35,11 @@ GATES: Final = {
 
 def sizes() -> dict[str, float]:
     """Return what is counted, by name."""
-    root = Path(gangsched.__file__).parent
-    files = [f for f in root.rglob("*.py") if f.relative_to(root).parts[0] not in _APART]
-    text = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     named = [name for name in protocols.__all__ if name.endswith(("Plugin", "Extensions"))]
     profile = Profile(PrioritySort(), DefaultBinder())
     public = [getattr(profile, name) for name in dir(profile) if not name.startswith("_")]
     made = sum(not callable(each) for each in public)
-    counted = dict(zip(GATES, (len(text), len(named), made), strict=True))
+    counted = dict(zip(GATES, (library_lines(), len(named), made), strict=True))
     return {**counted, _KEPT: kept()}
 
 

@@ -1,29 +1,39 @@
-"""How long is the walk of one call: how many calls and files, and how often back to a file?
+"""How long is the walk of one call, and what is the shape of the core?
 
-What a reader has to follow who wants to know what one call does. Two calls are walked:
-the event by which a waiting member of a gang is gone, and the decision of a gang of 4.
+The first rows say what a reader has to follow who wants to know what a call does. The others are
+of the source, see ``shape.py``.
+
+    python benchmarks/walk.py [--json] [--functions]
+
+With ``PYTHONPATH=SRC``, the figures are those of another checkout, of which ``SRC`` is the folder
+``src``. Compare only those of one interpreter and one heap: a compiled heap makes no calls. There
+is no threshold. A change that makes a figure worse should be worth it.
 
 Rules:
-  R1  only functions of the package count, generators and comprehensions too. What attrs makes
-      counts by the file of the class, plugins as everything else;
+  R1  a call enters a function in a file of the package, as ``sys.setprofile`` reports it. It does
+      not enter a generator or a comprehension, nor a method that attrs writes;
   R2  a walk comes back to a file if a call enters it from another one, and it was entered before;
-  R3  the same call was made before, so nothing is done for the first time.
+  R3  the same was done twice before, with other pods, so nothing is done for the first time.
 """
 
 from __future__ import annotations
 
+import argparse
+import inspect
+import json
+import platform
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Final
 
-from attrs import frozen
-
 import gangsched
+import shape
 from gangsched import (
     Bind,
+    BindFailed,
     Bound,
     Effect,
     InMemoryCluster,
@@ -32,125 +42,156 @@ from gangsched import (
     PodAdded,
     PodDeleted,
     Scheduler,
+    heap_implementation,
     presets,
 )
 from gangsched.testing import make_node, make_pod
-
-__all__ = ["lines", "walks"]
+from shape import CROWDED, LARGE
 
 _PACKAGE: Final = str(Path(gangsched.__file__).parent)
+_COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
 
-@frozen
-class Walk:
-    """What a call has entered.
-
-    Attributes:
-        calls: How many functions were called.
-        files: How many files they are in.
-        back: How often the walk came back to a file.
-    """
-
-    calls: int
-    files: int
-    back: int
+def _counts(code: CodeType) -> bool:
+    """Return whether a call of this code is one that is counted."""
+    generates = code.co_flags & inspect.CO_GENERATOR or code.co_name in _COMPREHENSIONS
+    return code.co_filename.startswith(_PACKAGE) and not generates
 
 
-def walked(call: Callable[[], tuple[Effect, ...] | None]) -> tuple[Walk, tuple[Effect, ...]]:
-    """Make a call; return what it enters, and its effects."""
-    entered: list[tuple[str, str]] = []
+def walked(call: Callable[[], tuple[Effect, ...] | None]) -> tuple[str, tuple[Effect, ...]]:
+    """Make a call; return its walk, as the text ``calls / returns``, and its effects."""
+    calls, back, met = 0, 0, set[str]()
 
     def note(frame: FrameType, what: str, _arg: Any) -> None:
-        if what == "call":
-            caller = frame.f_back
-            where = frame.f_code.co_filename
-            if where.startswith(_PACKAGE):
-                entered.append((where, "" if caller is None else caller.f_code.co_filename))
+        nonlocal calls, back
+        if what == "call" and _counts(frame.f_code):
+            where, caller = frame.f_code.co_filename, frame.f_back
+            calls += 1
+            back += where in met and caller is not None and caller.f_code.co_filename != where
+            met.add(where)
 
     sys.setprofile(note)
     try:
         effects = call()
     finally:
         sys.setprofile(None)
-    met, back = set[str](), 0
-    for where, caller in entered:
-        back += where in met and where != caller
-        met.add(where)
-    return Walk(len(entered), len(met), back), effects or ()
+    return f"{calls} / {back}", effects or ()
 
 
-def _nodes(cpu: int) -> InMemoryCluster:
-    """Return a cluster of three nodes."""
-    cluster = InMemoryCluster()
-    for n in range(3):
-        cluster.apply(NodeAdded(make_node(f"n{n}", allocatable={"cpu": cpu, "pods": 10})))
-    return cluster
+class World:
+    """Three nodes and a scheduler, in which the same is done again and again.
+
+    Args:
+        preset: What makes the scheduler.
+        cpu: How many pods a node can take.
+    """
+
+    def __init__(self, preset: Callable[[InMemoryCluster], Scheduler], cpu: int) -> None:
+        self.cluster = InMemoryCluster()
+        for n in range(3):
+            node = make_node(f"n{n}", allocatable={"cpu": cpu, "pods": 10})
+            self.cluster.apply(NodeAdded(node))
+        self.scheduler = preset(self.cluster)
+        self.scheduler.rebuild(now=0.0)
+
+    def third(self, walk: Callable[[World, list[Pod], float], str]) -> str:
+        """Walk with a gang of 4 that has not arrived yet, three times; return the last walk."""
+        last = ""
+        for turn in range(3):
+            named: dict[str, Any] = {"group": f"g{turn}", "min_available": 4, "cpu": 1}
+            pods = [make_pod(f"g{turn}-{m}", **named) for m in range(4)]
+            last = walk(self, pods, 100.0 * turn)
+            for pod in self.cluster.pods():
+                self.handle(PodDeleted(pod.uid), 100.0 * turn)
+        return last
+
+    def handle(self, event: Any, now: float) -> tuple[str, tuple[Effect, ...]]:
+        """Let the cluster and the scheduler handle an event; return the walk, and the effects."""
+        return walked(partial(self.scheduler.handle, self.cluster.apply(event), now=now))
+
+    def add(self, pods: Sequence[Pod], now: float) -> str:
+        """Add pods; return the walk of the last one."""
+        return [self.handle(PodAdded(pod), now)[0] for pod in pods][-1]
+
+    def decide(self, now: float) -> tuple[str, tuple[Effect, ...]]:
+        """Run a scheduling cycle; return the walk, and the effects."""
+        return walked(partial(self.scheduler.schedule_one, now=now))
 
 
-def _arrive(cluster: InMemoryCluster, scheduler: Scheduler, turn: int) -> list[Pod]:
-    """Add a gang of 4, and return its pods."""
-    named: dict[str, Any] = {"group": f"g{turn}", "min_available": 4, "cpu": 1}
-    pods = [make_pod(f"g{turn}-{m}", **named) for m in range(4)]
-    for pod in pods:
-        scheduler.handle(cluster.apply(PodAdded(pod)), now=100.0 * turn)
-    return pods
+def completes(world: World, pods: list[Pod], now: float) -> str:
+    """Return the walk of the arrival of the last member."""
+    return world.add(pods, now)
 
 
-def deleted_waiting_member() -> Walk:
-    """Return the walk of the event by which one of three waiting members of four is gone."""
-    cluster = _nodes(cpu=1)
-    scheduler = presets.coscheduling(cluster)
-    scheduler.rebuild(now=0.0)
-    walk = Walk(0, 0, 0)
-    for turn in range(3):
-        now, pods = 100.0 * turn, _arrive(cluster, scheduler, turn)
-        for _member in range(3):
-            scheduler.schedule_one(now=now)
-        gone = cluster.apply(PodDeleted(pods[1].uid))
-        walk, _effects = walked(partial(scheduler.handle, gone, now=now))
-        for pod in (pods[0], *pods[2:]):
-            scheduler.handle(cluster.apply(PodDeleted(pod.uid)), now=now)
+def waiting_member_is_deleted(world: World, pods: list[Pod], now: float) -> str:
+    """Return the walk of the deletion of one of three members that wait for the fourth."""
+    world.add(pods, now)
+    for _member in range(3):
+        world.decide(now)
+    return world.handle(PodDeleted(pods[1].uid), now)[0]
+
+
+def bind_fails(world: World, pods: list[Pod], now: float) -> str:
+    """Return the walk of the failure of the first of four binds."""
+    world.add(pods, now)
+    first, *_others = [each for each in world.decide(now)[1] if isinstance(each, Bind)]
+    return world.handle(BindFailed(first.uid, first.attempt, "refused"), now)[0]
+
+
+def scheduling_cycle(world: World, pods: list[Pod], now: float) -> str:
+    """Return the walk of the scheduling cycle that places and releases a gang."""
+    world.add(pods, now)
+    walk, effects = world.decide(now)
+    binds = [effect for effect in effects if isinstance(effect, Bind)]
+    assert len(binds) == 4, effects
+    for bind in binds:
+        world.handle(Bound(bind.uid, bind.node, bind.attempt), now)
     return walk
 
 
-def decision_of_four() -> Walk:
-    """Return the walk of the decision that places and releases a gang of 4."""
-    cluster = _nodes(cpu=8)
-    scheduler = presets.gang(cluster)
-    scheduler.rebuild(now=0.0)
-    walk = Walk(0, 0, 0)
-    for turn in range(3):
-        now, pods = 100.0 * turn, _arrive(cluster, scheduler, turn)
-        walk, effects = walked(partial(scheduler.schedule_one, now=now))
-        binds = [effect for effect in effects if isinstance(effect, Bind)]
-        assert len(binds) == 4, effects
-        for bind in binds:
-            event = cluster.apply(Bound(bind.uid, bind.node, bind.attempt))
-            scheduler.handle(event, now=now)
-        for pod in pods:
-            scheduler.handle(cluster.apply(PodDeleted(pod.uid)), now=now)
-    return walk
+def figures() -> Iterator[tuple[str, str | int]]:
+    """Yield the rows of the table."""
+    gang, coscheduling = partial(World, presets.gang, 8), partial(World, presets.coscheduling, 1)
+    yield "calls / returns: a pod completes its gang of 4", gang().third(completes)
+    deleted = coscheduling().third(waiting_member_is_deleted)
+    yield "calls / returns: a waiting member is deleted", deleted
+    yield "calls / returns: a bind of a gang of 4 fails", gang().third(bind_fails)
+    yield "calls / returns: the scheduling cycle of a gang of 4", gang().third(scheduling_cycle)
+    yield "floors of the core", shape.floors()
+    yield "floors of the core, each module for itself", shape.floors(by_module=True)
+    functions = shape.branches()
+    yield "branches of the most branched function of the core", functions[0].branches
+    crowded = sum(each.branches > CROWDED for each in functions)
+    yield f"functions of the core with more than {CROWDED} branches", crowded
+    yield f"files of the core with more than {LARGE} lines", shape.large_files()
+    yield "lines of the library", shape.library_lines()
+    yield "lines of `tests/support`", shape.tests_lines()
 
 
-WALKS: Final = {
-    "one deleted waiting member": (deleted_waiting_member, Walk(150, 15, 60)),
-    "one whole-gang decision of 4 members": (decision_of_four, Walk(180, 15, 60)),
-}
-"""The walks, each with what it should not exceed."""
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--functions", action="store_true", help="list the branched functions, too")
+    options = parser.parse_args()
+    docs = {"Walks:": __doc__, "Shape:": shape.__doc__}
+    rules = "\n".join(head + f"{doc}".partition("Rules:")[2] for head, doc in docs.items())
+    versions = f"Python {platform.python_version()}, heap: {heap_implementation}"
+    crowded = [each for each in shape.branches() if each.branches > CROWDED and options.functions]
+    names = {f"{each.module}.{each.name}": each.branches for each in crowded}
+    if options.json:
+        listed = {"functions": names} if options.functions else {}
+        shown = {"rules": rules, "versions": versions, "figures": dict(figures()), **listed}
+        print(json.dumps(shown, indent=2))
+        return
+    print(f"{rules}\n{versions}\n\n| figure | |\n|---|---:|")
+    for name, figure in figures():
+        print(f"| {name} | {figure if isinstance(figure, str) else f'{figure:,}'} |")
+    if names:
+        print("\n| function | branches |\n|---|---:|")
+    for name, count in names.items():
+        print(f"| `{name}` | {count} |")
 
 
-def walks() -> dict[str, tuple[int, int, int]]:
-    """Return the walks by name, as calls, files, and returns to a file."""
-    found = {name: walk() for name, (walk, _gate) in WALKS.items()}
-    return {name: (walk.calls, walk.files, walk.back) for name, walk in found.items()}
-
-
-def lines(this: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Iterator[str]:
-    """Yield the lines of a table of the walks in this version, and in another one if given."""
-    yield "| walk: calls / files / back to a file | this | other | gate | |"
-    yield "|---|---:|---:|---:|---|"
-    for name, (_walk, gate) in WALKS.items():
-        new, most = this[name], (gate.calls, gate.files, gate.back)
-        missed = any(one > limit for one, limit in zip(new, most, strict=True))
-        shown = [" / ".join(map(str, each)) for each in (new, other.get(name, ()), most)]
-        yield f"| {name} | {' | '.join(shown)} | {'missed' * missed} |"
+if __name__ == "__main__":
+    main()
