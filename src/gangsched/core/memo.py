@@ -286,16 +286,28 @@ class Memo:
     # How answers are found ----------------------------------------------------------------------
 
     def _evaluate(self, states: list[NodeState]) -> None:
-        """Find the answers for states that were not met before, one resource after another."""
-        kinds, fits = self._kinds, self._fits
+        """Find the answers for states that were not met before."""
+        kinds = self._kinds
         met = {state.kind for state in states}
         for kind in met:
             if kind not in kinds:
                 kinds[kind] = self._static(kind)
         if any(kinds[kind][0] < 0 for kind in met):
-            fits.update(dict.fromkeys(states, 0))
+            self._fits.update(dict.fromkeys(states, 0))
             states = [state for state in states if kinds[state.kind][0] >= 0]
-        frees = [state.free for state in states]
+        bounds = self._bounds([state.free for state in states])
+        some_are_full = min(bounds, default=1) <= 0
+        if some_are_full:  # less than nothing is free if a node has shrunk below its pods
+            bounds = [bound if bound > 0 else 0 for bound in bounds]
+        self._fits.update(zip(states, bounds, strict=True))
+        if some_are_full:
+            states = [state for state, bound in zip(states, bounds, strict=True) if bound]
+            bounds = [bound for bound in bounds if bound]
+        if states:
+            self._rank.update(zip(states, self._ranks(states, bounds, met), strict=True))
+
+    def _bounds(self, frees: list[Sequence[int]]) -> list[int]:
+        """Return how many pods fit into each capacity, one resource after another."""
         bounds: list[int] | None = None
         for number, amount in self.compared:
             if bounds is None:
@@ -305,32 +317,27 @@ class Memo:
                     most if free[number] >= most * amount else free[number] // amount
                     for free, most in zip(frees, bounds, strict=True)
                 ]
-        if bounds is None or min(bounds, default=1) <= 0:
-            bounds = bounds or [_MOST] * len(states)
-            bounds = [bound if bound > 0 else 0 for bound in bounds]
-            fits.update(zip(states, bounds, strict=True))
-            states = [state for state, bound in zip(states, bounds, strict=True) if bound]
-            bounds = [bound for bound in bounds if bound]
-        else:
-            fits.update(zip(states, bounds, strict=True))
-        if not states:
-            return
+        return [_MOST] * len(frees) if bounds is None else bounds
+
+    def _ranks(self, states: list[NodeState], bounds: list[int], met: set[int]) -> list[int]:
+        """Return the ranks of states that take a pod; *met* are their kinds, and refused ones."""
         scores = self._answers.capacity_scores(self.sample, states, packs=self.packs)
-        static = {kinds[kind][0] for kind in met} - {-1}
-        best = _BEST - static.pop() if len(static) == 1 else _BEST
         if scores is None:
             scores = [0] * len(states)
-        if static:
-            scores = [p + kinds[s.kind][0] for p, s in zip(scores, states, strict=True)]
-        if self.packs:  # the fewest nodes, among those with equal scores
-            scarce = self._scarce()
-            for n, state in enumerate(states) if scarce else ():
-                if any(state.free[number] > 0 for number in scarce):
-                    scores[n] -= _BEST  # others may need what is free here
-            ranks = [(best - p) << _BITS | b for p, b in zip(scores, bounds, strict=True)]
+        kinds, best = self._kinds, _BEST
+        static = {kinds[kind][0] for kind in met} - {-1}
+        if len(static) == 1:  # it shifts all ranks, so it need not be added to each score
+            best -= static.pop()
         else:
-            ranks = [(best - p) << _BITS for p in scores]
-        self._rank.update(zip(states, ranks, strict=True))
+            scores = [p + kinds[s.kind][0] for p, s in zip(scores, states, strict=True)]
+        if not self.packs:
+            return [(best - p) << _BITS for p in scores]
+        scarce = self._scarce()
+        for n, state in enumerate(states) if scarce else ():
+            if any(state.free[number] > 0 for number in scarce):
+                scores[n] -= _BEST  # others may need what is free here
+        # among equal scores, nodes with the least capacity first, so that the fewest are in use
+        return [(best - p) << _BITS | b for p, b in zip(scores, bounds, strict=True)]
 
     def _scarce(self) -> list[int]:
         """Return the extended resources that a pod of this class does not request."""
