@@ -131,50 +131,69 @@ def why_pod(state: State, record: PodRecord, ahead: Ahead | None = None) -> Why:
 
 def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> Why:
     """Return why a group is not running; *ahead* saves counting the queue."""
-    gang: Gang | None = None  # one that runs is not read
-    if info.waiting or info.scheduled < len(info.members):
-        gang = state.records.gang_of.get(info.key)
-    needed = state.points.members_needed(info)
     if info.waiting:
-        waiting = state.records.waiting.of(info.key)
-        return OnPermit(
-            tuple(pod.uid for pod in waiting),
-            waiting[0].since,
-            max(needed or 0, 0),
-            min(pod.deadline for pod in waiting),
-            None if gang is None else gang.refused,
-            _pending_plugins(state, waiting),
-        )
-    unknown = info.min_available is None and not info.was_scheduled
-    present, absent = notices.presence(state, info)
-    lacks = absent or (needed is not None and needed > info.unscheduled)
-    if unknown or (lacks and not info.scheduled):
-        members = _members(gang or state.records.gang_of.get(info.key), info)
-        return NotEnoughMembers(
-            info.key,
-            present,
-            info.min_available,
-            _apart(info, members),
-            absent,
-            tuple(Refused(r.uid, r.reason) for r in members if r.state is MemberState.REFUSED),
-            _held(info, members),
-            _without_role(members) if absent else 0,
-            state.records.registry.forgotten_at(info.key),
-            () if unknown else _gates(state, info, members),
-        )
+        return _on_permit(state, info)
+    lacking = _not_enough_members(state, info)
+    if lacking is not None:
+        return lacking
+    gang: Gang | None = None  # one that runs is not read
+    if info.scheduled < len(info.members):
+        gang = state.records.gang_of.get(info.key)
     rest: Why | None = None
     if gang is not None and info.unscheduled:
         rest = _why_gang(state, gang, ahead, info.key)
     if info.scheduled:
-        part = _partly_running(gang, info, rest)
-        if part is not None:
-            return part
-    if rest is None and not info.scheduled:
-        failed = info.members.count(MemberState.FAILED)
-        succeeded = sum(info.members.count(each) for each in _SUCCEEDED)
-        if failed or succeeded:
-            return Finished(PodPhase.FAILED if failed else PodPhase.SUCCEEDED, failed + succeeded)
-    return rest or Running(None, info.scheduled, info.members.count(MemberState.BINDING))
+        answer = _partly_running(gang, info, rest) or rest
+    else:  # it is finished only if no member is pending
+        answer = rest or _finished(info)
+    return answer or Running(None, info.scheduled, info.members.count(MemberState.BINDING))
+
+
+def _on_permit(state: State, info: PodGroupInfo) -> OnPermit:
+    """Return the answer about a group of which members wait for permit."""
+    gang = state.records.gang_of.get(info.key)
+    waiting = state.records.waiting.of(info.key)
+    return OnPermit(
+        tuple(pod.uid for pod in waiting),
+        waiting[0].since,
+        max(state.points.members_needed(info) or 0, 0),
+        min(pod.deadline for pod in waiting),
+        None if gang is None else gang.refused,
+        _pending_plugins(state, waiting),
+    )
+
+
+def _not_enough_members(state: State, info: PodGroupInfo) -> NotEnoughMembers | None:
+    """Return the answer about a group that is not tried before more pods come; None for others."""
+    needed = state.points.members_needed(info)
+    present, absent = notices.presence(state, info)
+    # a group of unknown minimum is not tried, even if some of its pods were found on nodes
+    unknown = info.min_available is None and not info.was_scheduled
+    lacks = absent or (needed is not None and needed > info.unscheduled)
+    if not unknown and (info.scheduled or not lacks):
+        return None
+    members = _members(state.records.gang_of.get(info.key), info)
+    return NotEnoughMembers(
+        info.key,
+        present,
+        info.min_available,
+        _apart(info, members),
+        absent,
+        tuple(Refused(r.uid, r.reason) for r in members if r.state is MemberState.REFUSED),
+        _held(info, members),
+        _without_role(members) if absent else 0,
+        state.records.registry.forgotten_at(info.key),
+        () if unknown else _gates(state, info, members),
+    )
+
+
+def _finished(info: PodGroupInfo) -> Finished | None:
+    """Return the answer about a group of which all pods that count have ended; None for others."""
+    failed = info.members.count(MemberState.FAILED)
+    succeeded = sum(info.members.count(each) for each in _SUCCEEDED)
+    if failed or succeeded:
+        return Finished(PodPhase.FAILED if failed else PodPhase.SUCCEEDED, failed + succeeded)
+    return None
 
 
 def _members(gang: Gang | None, info: PodGroupInfo) -> list[PodRecord]:
@@ -275,15 +294,9 @@ def _why_gang(
         return NotAdmitted(denial + next(filter(None, old), ""))
     if gang.place is QueuePlace.NOMINATED:  # victims may have ended since it was settled
         return NotAdmitted(nominations.awaits(state, gang) or gang.denial)
-    # nothing else sets the time of a gang that has failed
-    tried_at = gang.queued_at if gang.failures else None
-    failed_at = [i.last_failure_at for i in gang.infos.values() if i.last_failure_at is not None]
-    if failed_at:  # the pods, and with them the gang, may be newer than the attempt of their group
-        tried_at = max(failed_at)
+    reason, tried_at = _last_attempt(gang)
     is_old = tried_at is not None and tried_at < state.records.now
-    failures, reason, member = gang.failures, gang.reason, gang.refused
-    if not reason:  # its pods, and with them the gang, may be newer
-        reason = next((info.failure for info in gang.infos.values() if info.failure), "")
+    failures, member = gang.failures, gang.refused
     if gang.place is QueuePlace.BACKOFF:
         return BackingOff(gang.backoff_until, failures, reason, member, tried_at, is_old)
     if gang.place is QueuePlace.PARKED:
@@ -292,6 +305,20 @@ def _why_gang(
             return NoNodeFits(failures, reason, member, tried_at, is_old)
         return Queued(ahead(gang), leader.name, member)
     return Queued(ahead(gang), None, member)
+
+
+def _last_attempt(gang: Gang) -> tuple[str, float | None]:
+    """Return why the last attempt of a gang failed, ``""`` if none did, and when; None if unknown.
+
+    The pods, and with them the gang, may be newer than the last attempt of their group.
+    """
+    infos = gang.infos.values()
+    reason = gang.reason or next((info.failure for info in infos if info.failure), "")
+    failed_at = [i.last_failure_at for i in infos if i.last_failure_at is not None]
+    if failed_at:
+        return reason, max(failed_at)
+    # nothing else sets the time of a gang that has failed
+    return reason, gang.queued_at if gang.failures else None
 
 
 def _ahead(state: State, gang: Gang) -> int:
