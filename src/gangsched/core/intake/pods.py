@@ -34,7 +34,7 @@ from gangsched.events import (
     PodRefused,
     PriorityOverruled,
 )
-from gangsched.model import GroupKey, PodUID
+from gangsched.model import GroupKey, Pod, PodUID
 
 __all__ = ["is_another", "read_pod", "tell_priority"]
 
@@ -45,6 +45,11 @@ _ASSIGNED: Final = MemberState.ASSIGNED
 _REFUSED: Final = MemberState.REFUSED
 _GATED: Final = MemberState.GATED
 _TERMINATING: Final = MemberState.TERMINATING
+_EVICTED: Final = {
+    **dict.fromkeys((_GATED, _UNSCHEDULED, _ASSIGNED), _TERMINATING),
+    MemberState.SUCCEEDED: MemberState.ENDED,
+}
+"""States of evicted pods, by what the states would be otherwise."""
 
 
 def read_pod(state: State, uid: PodUID, *, is_bound: bool = False) -> None:
@@ -65,11 +70,12 @@ def read_pod(state: State, uid: PodUID, *, is_bound: bool = False) -> None:
         return
     pod = seen.pod
     is_shown_elsewhere = pod.node_name is not None or pod.is_finished
-    if is_bound and record is not None and record.is_being_bound and pod.node_name is None:
-        raise ClusterStateError(pod.key, "was bound, and the cluster state does not show it")
-    if record is not None and not is_shown_elsewhere and record.is_being_bound:
-        note_change_while_bound(state, record, pod)
-        return
+    if record is not None and record.is_being_bound:
+        if is_bound and pod.node_name is None:
+            raise ClusterStateError(pod.key, "was bound, and the cluster state does not show it")
+        if not is_shown_elsewhere:
+            note_change_while_bound(state, record, pod)
+            return
     if record is not None and is_another(record, seen):
         _read_another(state, record, seen)
         return
@@ -195,54 +201,88 @@ def _update(
     wanted: MemberState,
     problem: InvalidPodGroupError | None,
 ) -> None:
-    pod, claim, records = seen.pod, seen.claim, state.records
-    known, before, is_assumed = record.pod, record.state, record.is_assumed
-    priority = None if record.info is None else record.info.priority
-    claims_another = False
-    if claim is not None and record.info is not None and before is not _REFUSED:
-        says = None if wanted is _REFUSED else (claim.min_available, pod.priority)
-        claims_another = says != record.info.claims.get(pod.uid)
-        if claims_another:
-            look_ahead(state, _refused(state, record.info))
-    if not is_assumed and known != pod:
+    """Make the record of a known pod, which is the same pod still, agree with the cluster."""
+    pod, info, before, is_assumed = seen.pod, record.info, record.state, record.is_assumed
+    priority = None if info is None else info.priority
+    claims_another = _claims_another(record, seen, wanted)
+    if claims_another:  # before anything changes, since what is read may raise an error
+        look_ahead(state, _refused(state, info))
+    if not is_assumed and record.pod != pod:
         state.note_event(record.gang)
-    stated = records.selections.stated.get(pod.uid)
-    states_others = stated is not None and stated != state.evaluator.selectors(pod)
-    if record.slot >= 0 and (states_others or known.labels != pod.labels):
+    if record.slot >= 0 and _looks_different(state, record, pod):
         state.pods_changed = True
-    if claim is not None and record.info is not None:
-        if before is _REFUSED:
-            records.registry.join(pod, claim, wanted)
-            grow_tree(state, record.gang)
-        elif claims_another and records.registry.update_claim(pod, claim, wanted):
-            grow_tree(state, record.gang)
-            _read_refused(state, record.info)
+    if before is _REFUSED or claims_another:
+        _claim(state, record, seen, wanted)
     if is_assumed:
-        if pod.node_name == record.node:
-            records.replace(record, pod)
-            confirm(state, record)
-        elif wanted is _UNSCHEDULED:
-            records.replace(record, pod)
-            if known != pod and not asks_the_same(record, seen):
-                record.pod_class = seen.pod_class
-                check_waiting(state, [record])
-            state.touch(record.gang)
+        if _update_assumed(state, record, seen, wanted, problem):
             return
-        else:
-            why = f"pod {pod.name} {what_happened(state, record, pod, problem)}"
-            reason = record.reason
-            lose(state, record, why, "changed", wanted)
-            records.replace(record, pod)
-            evict_if_due(state, record, reason)
     else:
         if wanted is _UNSCHEDULED and not asks_the_same(record, seen):
             record.reason = ""  # it is about what the pod asked for before
             if before is _UNSCHEDULED:  # those to be told are the last ones; see ``notices``
                 record.gang.pending[record.uid] = record.gang.pending.pop(record.uid)
-        records.replace(record, pod)
+        state.records.replace(record, pod)
     _set_state(state, record, seen, wanted, problem)
-    if record.info is not None and record.info.priority != priority:
-        tell_priority(state, record.info)
+    if info is not None and info.priority != priority:
+        tell_priority(state, info)
+
+
+def _claims_another(record: PodRecord, seen: Seen, wanted: MemberState) -> bool:
+    """Return whether a member claims another minimum or priority of its group than it did."""
+    info, claim, pod = record.info, seen.claim, seen.pod
+    if claim is None or info is None or record.state is _REFUSED:
+        return False  # what a refused member claims was never entered
+    says = None if wanted is _REFUSED else (claim.min_available, pod.priority)
+    return says != info.claims.get(pod.uid)
+
+
+def _looks_different(state: State, record: PodRecord, pod: Pod) -> bool:
+    """Return whether terms about pods may be answered differently beside a newer version of one."""
+    if record.pod.labels != pod.labels:
+        return True
+    stated = state.records.selections.stated.get(pod.uid)
+    return stated is not None and stated != state.evaluator.selectors(pod)
+
+
+def _claim(state: State, record: PodRecord, seen: Seen, wanted: MemberState) -> None:
+    """Enter what a member claims; read the members again that were refused by what it claimed."""
+    info, claim, registry = record.info, seen.claim, state.records.registry
+    if claim is None or info is None:
+        return
+    if record.state is _REFUSED:
+        registry.join(seen.pod, claim, wanted)
+        grow_tree(state, record.gang)
+    elif registry.update_claim(seen.pod, claim, wanted):
+        grow_tree(state, record.gang)
+        _read_refused(state, info)
+
+
+def _update_assumed(
+    state: State,
+    record: PodRecord,
+    seen: Seen,
+    wanted: MemberState,
+    problem: InvalidPodGroupError | None,
+) -> bool:
+    """Update a pod that is assumed on a node; return whether it still is."""
+    pod, known, records = seen.pod, record.pod, state.records
+    if pod.node_name == record.node:
+        records.replace(record, pod)
+        confirm(state, record)
+        return False
+    if wanted is _UNSCHEDULED:
+        records.replace(record, pod)
+        if known != pod and not asks_the_same(record, seen):
+            record.pod_class = seen.pod_class
+            check_waiting(state, [record])
+        state.touch(record.gang)
+        return True
+    why = f"pod {pod.name} {what_happened(state, record, pod, problem)}"
+    reason = record.reason
+    lose(state, record, why, "changed", wanted)
+    records.replace(record, pod)
+    evict_if_due(state, record, reason)
+    return False
 
 
 def _set_state(
@@ -253,42 +293,50 @@ def _set_state(
     problem: InvalidPodGroupError | None,
 ) -> None:
     """Put a pod that is not assumed in the state that the cluster shows."""
-    pod, records, before = seen.pod, state.records, record.state
+    pod, records = seen.pod, state.records
     if record.is_evicted:
-        if wanted in (_GATED, _UNSCHEDULED, _ASSIGNED):
-            wanted = _TERMINATING
-        elif wanted is MemberState.SUCCEEDED:
-            wanted = MemberState.ENDED
+        wanted = _EVICTED.get(wanted, wanted)
     slot = -1
     if pod.node_name is not None and not pod.is_finished:
         slot = state.table.slot(pod.node_name)
     if slot != record.slot:
         state.pods_changed = True
-    if before is MemberState.SUCCEEDED and wanted is MemberState.ENDED and record.info is not None:
-        record.info.members.collect(record.role)
-    if wanted is MemberState.FAILED and pod.deleted_at is None and record.info is not None:
-        state.restarts.note_failed(record.info.key, now=state.records.now)
-    is_new = before is not wanted or record.slot != slot
+    if wanted in (MemberState.ENDED, MemberState.FAILED) and record.info is not None:
+        _note_end(state, record, record.info, wanted)
+    is_new = record.state is not wanted or record.slot != slot
     records.move(record, wanted, slot)
     record.pod_class = seen.pod_class if wanted is _UNSCHEDULED else None
     if slot < 0:
         record.started_at = None
     elif record.started_at is None:
-        record.started_at = state.records.now
+        record.started_at = records.now
     state.touch(record.gang)
-    if wanted is _REFUSED:
-        is_new = is_new or record.reason != str(problem)
-        record.reason = str(problem)
-        if is_new:
-            state.out.append(PodRefused(pod.uid, record.reason))
-    elif wanted is _GATED:
-        group = None if record.info is None else record.info.key
-        reason = "; ".join(gates(state, pod, group))
-        if is_new or reason != record.reason:
-            record.reason = reason
-            state.out.append(PodNotAdmitted(pod.uid, reason))
-    elif wanted is _UNSCHEDULED and is_new:
+    if wanted is _UNSCHEDULED and is_new:
         _tell_priority(state, record)
+    elif wanted in (_REFUSED, _GATED):
+        _tell_reason(state, record, problem, is_new=is_new)
+
+
+def _note_end(state: State, record: PodRecord, info: PodGroupInfo, wanted: MemberState) -> None:
+    """Note that a member ends or fails; it is in the state of before."""
+    if record.state is MemberState.SUCCEEDED and wanted is MemberState.ENDED:
+        info.members.collect(record.role)
+    if wanted is MemberState.FAILED and record.pod.deleted_at is None:
+        state.restarts.note_failed(info.key, now=state.records.now)
+
+
+def _tell_reason(
+    state: State, record: PodRecord, problem: InvalidPodGroupError | None, *, is_new: bool
+) -> None:
+    """Post why a pod is refused or not admitted, if that or the reason is new."""
+    event: type[PodRefused | PodNotAdmitted] = PodRefused
+    reason = str(problem)
+    if record.state is _GATED:
+        group = None if record.info is None else record.info.key
+        event, reason = PodNotAdmitted, "; ".join(gates(state, record.pod, group))
+    if is_new or reason != record.reason:
+        record.reason = reason
+        state.out.append(event(record.uid, reason))
 
 
 def _forget(state: State, record: PodRecord, cause: str) -> None:
