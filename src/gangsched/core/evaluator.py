@@ -185,32 +185,28 @@ class Evaluator:
                 calls.call(plugin, "reads_pods", pod, bool, pod)
             )
             prepares = _has(plugin, "pre_score")
-            normalizes, may_skip = _has(plugin, "normalize_score"), _has(plugin, "scores_in_cycle")
-            if _is_signed(plugin) and not reads_pods and not prepares:
+            if _is_signed(plugin) and not (reads_pods or prepares):
                 if filtering:
                     filters.append(plugin)
-                if weight and not normalizes:
+                if weight and not _has(plugin, "normalize_score"):
                     scores.append((plugin, weight))
-                if _has(plugin, "pods_affected"):
-                    late.append(Late(plugin, filtering, weight, only_about_carried=True))
-                elif weight and normalizes:
-                    # scores that are relative to other nodes
-                    by_kind = not may_skip
-                    late.append(Late(plugin, False, weight, by_kind=by_kind, may_skip=may_skip))
+                late += _late_besides(plugin, filtering, weight)
             elif filtering or weight or prepares:
-                says = _has(plugin, _SIGNED)  # otherwise it may read any pod
-                tells_apart |= filtering and not says
-                late.append(
-                    Late(
-                        *(plugin, filtering, weight),
-                        prepares=prepares,
-                        shows_pods=reads_pods,
-                        reads_pods=filtering and (reads_pods or not says),
-                        may_skip=may_skip and not (filtering or reads_pods),
-                        is_first=filtering and any(each is plugin for each in self._first),
-                    )
-                )
+                tells_apart |= filtering and not _has(plugin, _SIGNED)
+                late.append(self._late(plugin, filtering, weight, reads_pods=reads_pods))
         return Asked(tuple(filters), tuple(scores), tuple(late), tells_apart)
+
+    def _late(self, plugin: Any, filtering: bool, weight: int, *, reads_pods: bool) -> Late:
+        """Return how a plugin is asked that is asked about single nodes alone."""
+        return Late(
+            *(plugin, filtering, weight),
+            prepares=_has(plugin, "pre_score"),
+            shows_pods=reads_pods,
+            # without a signature it may read any pod
+            reads_pods=filtering and (reads_pods or not _has(plugin, _SIGNED)),
+            may_skip=_has(plugin, "scores_in_cycle") and not (filtering or reads_pods),
+            is_first=filtering and any(each is plugin for each in self._first),
+        )
 
     def carried(self, pod: Pod) -> tuple[CarriedTerm, ...]:
         """Return the terms that a pod carries to its node; none for most pods."""
@@ -383,6 +379,19 @@ def _scores_states(plugin: Any) -> bool:
 
 def _is_signed(plugin: Any) -> bool:
     return _has(plugin, _SIGNED) and signs_node_alone(plugin)
+
+
+def _late_besides(plugin: Any, filtering: bool, weight: int) -> list[Late]:
+    """Return what a static plugin is asked about single nodes: about the pods that are there.
+
+    Or it is asked for scores that are relative to those of other nodes.
+    """
+    if _has(plugin, "pods_affected"):
+        return [Late(plugin, filtering, weight, only_about_carried=True)]
+    if weight and _has(plugin, "normalize_score"):
+        may_skip = _has(plugin, "scores_in_cycle")
+        return [Late(plugin, False, weight, by_kind=not may_skip, may_skip=may_skip)]
+    return []
 
 
 def _skips(plugin: Any, pod: Pod) -> bool:
