@@ -94,16 +94,12 @@ class Queue:
             key = self.key_of(gang)
             if self._has_shares:
                 account = self._records.account_of(gang.pod)
-            is_same = key == gang.sort_key and account == gang.account
-            if gang.place is place and before is demand and is_same:
+            there = (gang.place, gang.sort_key, gang.account)
+            if before is demand and (place, key, account) == there:
                 return
         self._take_out(gang)
         if before is not demand:
-            if demand is not None:
-                demand.gangs += 1
-                self._demands[demand.key] = demand
-            if before is not None:
-                self._drop(before)
+            self._ask(demand, before)
         gang.place, gang.demand, gang.sort_key, gang.account = place, demand, key, account
         if place is _ACTIVE:
             self._active.add(gang)
@@ -113,11 +109,24 @@ class Queue:
         elif place is _PARKED:
             assert demand is not None
             demand.parked.add(gang)
-        stays = place is _ACTIVE and before is demand
-        if before is not None and before.leader is gang and not stays:
-            if place is _BACKOFF:
-                self._back_off(before)
-            self._lead(before)
+        if before is not None and before.leader is gang:
+            self._follow(gang, before)
+
+    def _ask(self, demand: Demand | None, before: Demand | None) -> None:
+        """Count a gang that asks for something else than before."""
+        if demand is not None:
+            demand.gangs += 1
+            self._demands[demand.key] = demand
+        if before is not None:
+            self._drop(before)
+
+    def _follow(self, leader: Gang, demand: Demand) -> None:
+        """Let the next gang of a demand lead, if its leader does not any more."""
+        if leader.place is _ACTIVE and leader.demand is demand:
+            return
+        if leader.place is _BACKOFF:
+            self._back_off(demand)
+        self._lead(demand)
 
     def key_of(self, gang: Gang) -> tuple[Any, ...]:
         """Return the key by which a gang is sorted now."""
@@ -269,13 +278,18 @@ class Queue:
             helped = bool(slots) and demand.is_helped_by(slots)
             reads = pods and (demand.reads_pods or (has_terms and demand.reads_terms))
             may_fit = (helped or reads) and self.could_fit(demand)
-            if may_fit and not helped and mark is not None:
+            if may_fit and not helped:
                 may_fit = self._may_be_woken(demand, mark)
             if may_fit or self.preempts(demand, slots):
                 self.unblock(demand)
 
-    def _may_be_woken(self, demand: Demand, mark: tuple[float, int]) -> bool:
-        """Count a wake-up by members in attempts; return whether there were few at this mark."""
+    def _may_be_woken(self, demand: Demand, mark: tuple[float, int] | None) -> bool:
+        """Count a wake-up by members in attempts; return whether there were few at this mark.
+
+        Without a mark, members that are no longer in attempts have come or gone as well.
+        """
+        if mark is None:
+            return True
         if self._woken_at != mark:
             self._woken_at, self._woken = mark, {}
         times = self._woken.get(demand.key, 0)
@@ -358,35 +372,39 @@ class Queue:
         """The active gangs, in queue order. O(n log n)."""
         return list(self._active)
 
-    def check(self, gangs: Iterable[Gang]) -> None:
+    def check(self, gangs: Collection[Gang]) -> None:
         """Check the invariants. O(n log n)."""
         self._active.check()
         active = set(map(id, self._active))
-        parked, asking = 0, set[int]()
         for gang in gangs:
             if (gang.place is _ACTIVE) != (id(gang) in active):
                 raise InternalError(f"{gang} is not where it says")
             if gang.place is _BACKOFF and gang.backoff_until < self.earliest:
                 raise InternalError(f"the backoff of {gang} ends before {self.earliest}")
-            demand: Any = gang.demand
-            if demand is not None:
-                asking.add(id(demand))
-                if self._demands.get(demand.key) is not demand:
-                    raise InternalError(f"the demand of {gang} is not known")
-            if gang.place is _PARKED and demand is not None:
-                parked += 1
-                if gang not in demand.parked:
-                    raise InternalError(f"{gang} is not parked")
-                leader = demand.leader
-                if not demand.blocked_at and (leader is None or leader.place is not _ACTIVE):
-                    raise InternalError(f"{gang} waits for no leader and no node")
-        if parked != sum(len(demand.parked) for demand in self._demands.values()):
+        asking = [gang for gang in gangs if gang.demand is not None]
+        for gang in asking:
+            self._check_demand(gang, gang.demand)
+        known = self._demands.values()
+        parked = sum(gang.place is _PARKED for gang in asking)
+        if parked != sum(len(demand.parked) for demand in known):
             raise InternalError("a gang is parked that is not known")
-        if asking != {id(demand) for demand in self._demands.values()}:
+        if {id(gang.demand) for gang in asking} != set(map(id, known)):
             raise InternalError("a demand is known that no gang asks for")
         self._blocked.check()
-        if set(self._blocked) != {d for d in self._demands.values() if d.blocked_at}:
+        if set(self._blocked) != {demand for demand in known if demand.blocked_at}:
             raise InternalError("blocked demands are not those that are blocked")
+
+    def _check_demand(self, gang: Gang, demand: Demand) -> None:
+        """Check that a gang asks for a known demand, and does not wait in vain if it is parked."""
+        if self._demands.get(demand.key) is not demand:
+            raise InternalError(f"the demand of {gang} is not known")
+        if gang.place is not _PARKED:
+            return
+        if gang not in demand.parked:
+            raise InternalError(f"{gang} is not parked")
+        leader = demand.leader
+        if not demand.blocked_at and (leader is None or leader.place is not _ACTIVE):
+            raise InternalError(f"{gang} waits for no leader and no node")
 
 
 def _equal(_gang: Gang) -> float:
