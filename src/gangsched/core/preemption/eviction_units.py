@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final, final
 
 from attrs import define, evolve, field
@@ -146,12 +146,18 @@ def elastic_members(
     lacking = standing(tree, of_roles(record.role for record in bound)).lacking
     if not _is_elastic(info) or any(more > 0 for more in lacking.values()):
         return []
-    spare = {role: -more for role, more in lacking.items()}
+    there = [record for record in reversed(bound) if slot is None or record.slot == slot]
+    return _beyond_minima(there, {role: -more for role, more in lacking.items()})
+
+
+def _beyond_minima(records: Iterable[PodRecord], spare: dict[str, int]) -> list[PodRecord]:
+    """Return the first members that can go, given how many can of each role and, by ``""``, in all.
+
+    A role without a minimum limits nothing.
+    """
     left = spare.pop("")
     found: list[PodRecord] = []
-    for record in reversed(bound):
-        if slot is not None and record.slot != slot:
-            continue
+    for record in records:
         role = record.role
         if left <= 0 or (role is not None and spare.get(role, 1) <= 0):
             continue

@@ -135,20 +135,20 @@ def _pods(nomination: Nomination) -> str:
     return "1 pod" if count == 1 else f"{count} pods"
 
 
+def _is_pending(each: NominatedPod) -> bool:
+    """Return whether a pod is pending still, and asks for what it was nominated with."""
+    nominated, asks = each.pod_class, each.record.pod_class
+    if each.record.state is not MemberState.UNSCHEDULED or nominated is None or asks is None:
+        return False
+    return asks.signature == nominated.signature
+
+
 def _why_obsolete(state: State, nomination: Nomination) -> str:
     """Drop pods that changed, and return why the nomination lapses; empty if it does not."""
     records, gang = state.records, nomination.gang
     for uid, each in list(nomination.pods.items()):
-        record = each.record
-        if (
-            records.pods.get(uid) is not record
-            or record.gang is not gang
-            or record.state is not MemberState.UNSCHEDULED
-            or each.pod_class is None
-            or record.pod_class is None
-            or record.pod_class.signature != each.pod_class.signature
-            or state.table.nodes[each.hold.slot] is None
-        ):
+        is_same = records.pods.get(uid) is each.record and each.record.gang is gang
+        if not is_same or not _is_pending(each) or state.table.nodes[each.hold.slot] is None:
             del nomination.pods[uid]
             records.drop(each.hold)
     if records.gangs.get(gang.key) is not gang or not nomination.is_sufficient:

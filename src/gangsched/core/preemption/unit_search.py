@@ -256,11 +256,13 @@ class UnitSearch:
         for unit in mild:
             if unit.elastic is None:
                 self._take(unit)
-        on: dict[int, list[EvictionUnit]] = {}
-        for unit in elastic:
-            assert unit.gang is not None
-            for slot in {r.slot for r in unit.gang.members.values() if r.slot >= 0}:
-                on.setdefault(slot, []).append(unit)
+        return self._take_from_nodes(_units_by_node(elastic))
+
+    def _take_from_nodes(self, on: dict[int, list[EvictionUnit]]) -> bool:
+        """Take the elastic members on the node with the greatest gain, and so on.
+
+        As in ``_take_by_gain``, the gain of a node is found anew only when the node comes first.
+        """
         lacking = self._lacking()
         heap = [(-lacking, slot) for slot in sorted(on)]
         while lacking and heap and not self._preemptor.steps.are_spent:
@@ -269,6 +271,7 @@ class UnitSearch:
             for unit in on[slot]:
                 self._take(unit.on_node(slot, self._gone))
             gain = lacking - self._lacking()
+            # another node may come first, now that the gain is known
             if gain <= 0 or (gain < -most and heap and gain < -heap[0][0]):
                 self.undo(before)
                 if gain > 0:
@@ -358,19 +361,9 @@ class UnitSearch:
         mild = sorted((each for each in self.taken if not each[0].gangs), key=self._worth)
         kept = self._victims_of(whole)
         ended = {unit.gang for unit, _some, _evicted in kept}
-        pieces: list[_Taken] = []
-        for taken in mild:
-            unit, some, _evicted = taken
-            if unit.elastic is None:
-                pieces.append(taken)
-            elif unit.gang not in ended:
-                # of elastic members the first to arrive is spared first
-                pieces += [
-                    (unit, list[Lifted]((r,)), [r])
-                    for r in reversed(some)
-                    if isinstance(r, PodRecord)
-                ]
-        kept_pieces = self._victims_of(pieces)
+        # elastic members of a gang that ends are evicted with it
+        alone = [e for e in mild if e[0].elastic is None or e[0].gang not in ended]
+        kept_pieces = self._victims_of([piece for taken in alone for piece in _pieces(taken)])
         if self._preemptor.depends_on_pods:
             kept, kept_pieces = self._spare_again(kept, kept_pieces)
         elsewhere = [e for e in mild if e[0].elastic is not None and e[0].gang in ended]
@@ -440,6 +433,25 @@ class UnitSearch:
             return pieces
         half = len(pieces) // 2
         return self._victims_of(pieces[:half]) + self._victims_of(pieces[half:])
+
+
+def _units_by_node(elastic: Iterable[EvictionUnit]) -> dict[int, list[EvictionUnit]]:
+    """Return the units of elastic members by the nodes that their gangs are on. O(members)."""
+    on: dict[int, list[EvictionUnit]] = {}
+    for unit in elastic:
+        assert unit.gang is not None
+        for slot in {r.slot for r in unit.gang.members.values() if r.slot >= 0}:
+            on.setdefault(slot, []).append(unit)
+    return on
+
+
+def _pieces(taken: _Taken) -> list[_Taken]:
+    """Return what can be spared alone of what was taken: the first members to arrive come first."""
+    unit, some, _evicted = taken
+    if unit.elastic is None:
+        return [taken]
+    members = [record for record in reversed(some) if isinstance(record, PodRecord)]
+    return [(unit, list[Lifted]((record,)), [record]) for record in members]
 
 
 def _cost_of(victims: Sequence[_Taken]) -> _Cost:
