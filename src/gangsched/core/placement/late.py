@@ -381,29 +381,48 @@ def diagnosis(
     reserved = {slot: who for slot, who in more.items() if not memo.fits(table.state_of[slot])}
     if not late and limit is None and not reserved:
         return found
-    counts, left = dict(found.reasons), list[int]()
-    within = None if limit is None else limit.slots(table)
+    counts = dict(found.reasons)
+    within = _AllBut(set()) if limit is None else limit.slots(table)
     outside = "" if limit is None else limit.reason(table)
-    for slot in ordered_slots(pod_class, EVERYWHERE):
-        reasons: tuple[str, ...] = (outside,)
-        if within is None or slot in within:
-            refused = accepted(late, record, cycle, views, slot)
-            reasons = () if refused is None else refused.reasons
-            if refused is None:
-                left.append(slot)
-        for reason in reasons:
-            counts[reason] = counts.get(reason, 0) + 1
+    left = _count_late(counts, late, record, cycle, views, within, outside)
     for slot in _put_first(counts, late, record, cycle, views):
         reserved.pop(slot, None)
     for slot, owner in reserved.items():
-        if within is not None and slot not in within:
-            continue
-        why = f"{RESERVED} {owner}"
-        _recount(counts, memo.reasons_of(table.state_of[slot]), (why,))
+        if slot in within:
+            why = f"{RESERVED} {owner}"
+            _recount(counts, memo.reasons_of(table.state_of[slot]), (why,))
     denied = _prepared(late, record, cycle, views, left) if left else None
     for reason in () if denied is None else denied.reasons:
         counts[reason] = counts.get(reason, 0) + len(left)
     return Diagnosis(found.nodes, tuple(sorted((why, n) for why, n in counts.items() if n)))
+
+
+def _count_late(
+    counts: dict[str, int],
+    late: list[Late],
+    record: PodRecord,
+    cycle: CycleState,
+    views: NodeViews,
+    within: Container[int],
+    outside: str,
+) -> list[int]:
+    """Count the reasons of the nodes that capacity and static plugins accept. O(nodes).
+
+    Return the nodes that all accept. Those that are not *within* a limit are refused as *outside*.
+    """
+    pod_class, left = record.pod_class, list[int]()
+    assert pod_class is not None
+    for slot in ordered_slots(pod_class, EVERYWHERE):
+        reasons: tuple[str, ...] = (outside,)
+        if slot in within:
+            refused = accepted(late, record, cycle, views, slot)
+            if refused is None:
+                left.append(slot)
+                continue
+            reasons = refused.reasons
+        for reason in reasons:
+            counts[reason] = counts.get(reason, 0) + 1
+    return left
 
 
 def _put_first(

@@ -49,31 +49,17 @@ def proof(task: Task, budget: int) -> Proof | None:
         budget: The steps of the search.
     """
     tree = task.gang.tree
-    if not task.gang.infos:
-        return None
-    asks_late = any(task.asks_late(c) for pool in task.pools.values() for c in pool)
-    needed, pools = least_needed(tree, task.lacking), [*task.pools.values()]
+    needed = least_needed(tree, task.lacking) if task.gang.infos else 0
     if not needed:
         return None
-    if tree.is_bound:
-        if asks_late:
-            return _of_search(task, needed, budget)
-        return _of_domains(task, budget)
-    if len(pools) == len(pools[0]) == 1 and (asks_late or not tree.children):
-        ((pod_class, members),) = pools[0].items()
-        if not asks_late or pod_class.memo.refresh().total < needed:
-            found = _of_like_members(pod_class, needed, len(members))
-            is_exact = not asks_late or task.most >= found.fits
-            return found if is_exact else evolve(found, exact=False)
+    asks_late = task.asks_some_late
+    if not tree.is_bound:
+        found = _of_one_class(task, needed, asks_late=asks_late)
+        if found is not None:
+            return found
     if asks_late:
         return _of_search(task, needed, budget)
-    answer = explain(task, budget)
-    if isinstance(answer, Packed):
-        return None
-    if not isinstance(answer, Impossible):
-        needed = sum(task.lacking(each) for each in (tree.children if _is_bundle(task) else [tree]))
-        return SearchBudgetExhausted(needed, answer.placed, task.steps + answer.steps)
-    return _shortage(task, answer)
+    return _of_domains(task, budget) if tree.is_bound else _of_packing(task, budget)
 
 
 def _sentence(found: Proof, pod_class: PodClass, diagnosis: Diagnosis) -> str:
@@ -126,17 +112,34 @@ def _shortage(task: Task, answer: Impossible[Any], within: str = "") -> Shortage
     )
 
 
+def _of_packing(task: Task, budget: int) -> Proof | None:
+    """Return the first minimum that cannot be met, wherever members are put."""
+    answer = explain(task, budget)
+    if isinstance(answer, Packed):
+        return None
+    if isinstance(answer, Impossible):
+        return _shortage(task, answer)
+    tree = task.gang.tree
+    needed = sum(task.lacking(each) for each in (tree.children if _is_bundle(task) else [tree]))
+    return SearchBudgetExhausted(needed, answer.placed, task.steps + answer.steps)
+
+
+def _required_level(tree: SubGroup) -> str | None:
+    """Return the level at which a gang shares one domain; None if that is not all it requires."""
+    within = tree.within
+    if within is None or not within.required or within.slices:
+        return None
+    is_all = len([*tree.constrained]) == 1 and not any(s.is_optional for s in tree.sub_groups())
+    return within.level if is_all else None
+
+
 def _of_domains(task: Task, budget: int) -> Proof | None:
     """Return how many fit in the domain that lacks the fewest, for a gang that shares one."""
-    tree = task.gang.tree
-    within = tree.within
-    constrained = [*tree.constrained]
-    if within is None or not within.required or within.slices or len(constrained) > 1:
-        return None
-    if any(each.is_optional for each in tree.sub_groups()):
+    tree, left = task.gang.tree, budget
+    level = _required_level(tree)
+    if level is None:
         return None
     found: Shortage | None = None
-    left = budget
     # what fits if each class is counted by itself is a bound
     bounds = [(-_capacity(task, each), task.name(each), each) for each in task.domains(tree)]
     for bound, name, domain in sorted(bounds, key=lambda each: each[:2]):
@@ -149,7 +152,7 @@ def _of_domains(task: Task, budget: int) -> Proof | None:
         if not isinstance(answer, Impossible) or left <= 0:
             placed = 0 if isinstance(answer, Impossible) else answer.placed
             return SearchBudgetExhausted(task.lacking(tree), placed, task.steps + budget - left)
-        here = _shortage(task, answer, f"{within.level}={name}")
+        here = _shortage(task, answer, f"{level}={name}")
         if found is None or here.needed - here.fits < found.needed - found.fits:
             found = here
     return found
@@ -168,12 +171,19 @@ def _of_search(task: Task, needed: int, budget: int) -> Proof | None:
         if task.most_domains is None:
             return None
         where = f"{tree.within.level}={task.name(task.most_domains[tree.key])}"
-        # domains that are too small were not tried
-        sizes = [_capacity(task, domain) for domain in task.domains(tree)]
-        is_exact = is_exact and all(size <= most or size >= needed for size in sizes)
+        is_exact = is_exact and _were_tried(task, most, needed)
     elif tree.is_bound:
         return None
     return Shortage(needed, most if is_exact else needed - 1, is_exact, within=where)
+
+
+def _were_tried(task: Task, most: int, needed: int) -> bool:
+    """Return whether no domain could take more members than were placed, and was not tried.
+
+    Domains that are too small for all are not tried.
+    """
+    sizes = [_capacity(task, domain) for domain in task.domains(task.gang.tree)]
+    return all(size <= most or size >= needed for size in sizes)
 
 
 def _capacity(task: Task, domain: Domain) -> int:
@@ -184,6 +194,20 @@ def _capacity(task: Task, domain: Domain) -> int:
         for pool in pools
         for pod_class, members in pool.items()
     )
+
+
+def _of_one_class(task: Task, needed: int, *, asks_late: bool) -> Shortage | None:
+    """Return how many members fit that are all alike; None if they are not, or more may fit."""
+    pools = [*task.pools.values()]
+    if len(pools) != 1 or len(pools[0]) != 1 or (task.gang.tree.children and not asks_late):
+        return None
+    ((pod_class, members),) = pools[0].items()
+    if asks_late and pod_class.memo.refresh().total >= needed:
+        return None
+    found = _of_like_members(pod_class, needed, len(members))
+    # late plugins may refuse nodes: the bound is exact if so many were placed
+    is_exact = not asks_late or task.most >= found.fits
+    return found if is_exact else evolve(found, exact=False)
 
 
 def _of_like_members(pod_class: PodClass, needed: int, pending: int) -> Shortage:

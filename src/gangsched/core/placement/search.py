@@ -35,17 +35,12 @@ def search(task: Task, budget: int) -> bool:
     tree = task.gang.tree
     if budget <= 0 or any(each.within and each.within.slices for each in tree.sub_groups()):
         return False
-    asks_late = any(task.asks_late(c) for pool in task.pools.values() for c in pool)
+    asks_late = task.asks_some_late
     is_like = not tree.children and len(task.pools.get(tree.key, {})) < 2
     if is_like and tree.within is None and not asks_late:
         return False  # of like members, counting was exact
     left, point, is_placed = budget, task.save(), False
-    ways = (
-        (keys, domains)
-        for keys in _choices(tree)
-        for domains in _assignments(task, tree, keys, (), {})
-    )
-    for keys, domains in ways:
+    for keys, domains in _ways(task, tree):
         if left <= 0:
             break
         steps, is_placed = 0, True
@@ -76,6 +71,13 @@ def explain(
     found: Packed[Any, Any] | Impossible[Any] | BudgetExhausted
     found = _Problem(task, keys, dict.fromkeys(keys, domain)).answer(budget, explains=True)
     return found
+
+
+def _ways(task: Task, tree: SubGroup) -> Iterator[tuple[frozenset[str], dict[str, Domain]]]:
+    """Yield every choice of sub groups, each with every choice of their domains."""
+    for keys in _choices(tree):
+        for domains in _assignments(task, tree, keys, (), {}):
+            yield keys, domains
 
 
 def _choices(tree: SubGroup) -> Iterator[frozenset[str]]:

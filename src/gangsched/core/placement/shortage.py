@@ -6,7 +6,7 @@ too small is a proof all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gangsched._core._gang_tree import SubGroup
 from gangsched.core.domains import Domain
@@ -43,19 +43,14 @@ def _needed(tree: SubGroup) -> Iterator[SubGroup]:
 
 
 def _in_domains(task: Task, sub: SubGroup, level: str) -> Shortage | None:
-    classes: dict[PodClass, int] = {}
-    for leaf in sub.leaves:
-        for pod_class, number in task.left(leaf.key):
-            pod_class.memo.refresh()
-            classes[pod_class] = classes.get(pod_class, 0) + number
-    needed, most, best = task.lacking(sub), -1, None
-    pinned = task.pinned(sub)
+    """Return how many fit in the best domain of a level, if that is too few; None if it is not.
+
+    Also None if no member fits on any node: then the domains are not the reason.
+    """
+    classes, needed, pinned = _classes(task, sub), task.lacking(sub), task.pinned(sub)
     if pinned == []:
         return None  # nodes say that no domain is known
-    for domain in sorted(task.domains(sub), key=task.name):  # not in the order of their history
-        fits = sum(min(number, c.memo.within(domain)) for c, number in classes.items())
-        if fits > most:
-            most, best = fits, domain
+    most, best = _best_domain(task, sub, classes)
     if most >= needed or not any(pod_class.memo.total for pod_class in classes):
         return None
     is_bundle = len(task.gang.infos) > 1 and sub.key in task.gang.infos
@@ -68,6 +63,28 @@ def _in_domains(task: Task, sub: SubGroup, level: str) -> Shortage | None:
     resource, in_pieces = scarce or (None, False)
     where = f"{level}={task.name(best)}"
     return Shortage(needed, most, is_exact, "", resource, in_pieces, where, group)
+
+
+def _classes(task: Task, sub: SubGroup) -> dict[PodClass, int]:
+    """Return how many members of each class are to be placed; the memos are up to date then."""
+    classes: dict[PodClass, int] = {}
+    for leaf in sub.leaves:
+        for pod_class, number in task.left(leaf.key):
+            pod_class.memo.refresh()
+            classes[pod_class] = classes.get(pod_class, 0) + number
+    return classes
+
+
+def _best_domain(
+    task: Task, sub: SubGroup, classes: Mapping[PodClass, int]
+) -> tuple[int, Domain | None]:
+    """Return how many members the best domain takes, and that domain; -1 and None without one."""
+    most, best = -1, None
+    for domain in sorted(task.domains(sub), key=task.name):  # not in the order of their history
+        fits = sum(min(number, c.memo.within(domain)) for c, number in classes.items())
+        if fits > most:
+            most, best = fits, domain
+    return most, best
 
 
 def _scarce(pod_class: PodClass, domain: Domain, needed: int) -> tuple[str, bool] | None:

@@ -511,6 +511,11 @@ class Task:
             return False
         return self._shows or pod_class.is_asked_late or self.records.counts.has_terms
 
+    @property
+    def asks_some_late(self) -> bool:
+        """Whether single nodes have to be asked about for a member. O(classes)."""
+        return any(self.asks_late(each) for pool in self.pools.values() for each in pool)
+
     def _fill_late(
         self, pod_class: PodClass, records: list[PodRecord], domain: Domain
     ) -> list[int]:
