@@ -14,7 +14,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count, islice
 
 from attrs import evolve
@@ -79,23 +79,16 @@ def search(
         if not number:
             before = _before(ahead, key)
             lacks_members = _lacks_members(before)
-        for node in _fresh(ahead, shape, number):
-            ahead.tell(NodeAdded(node))
-        ahead.run(until)
-        info = ahead.state.records.registry.get(key)
-        if info is None:
-            raise _unknown(ahead, key)
+        info = _run_with(ahead, key, _fresh(ahead, shape, number), until)
         started_at = _started_at(ahead, info, lacked)
         has_run = started_at is not None and not ahead.ended.isdisjoint(info.members)
         if has_run or _runs(info):
             others = _others_started(ahead, key)
             return Sufficient(key, shape, number, now, started_at, others)
-        if ahead.is_cut_short:
+        if ahead.is_cut_short or number == most:
             break
         if lacks_members and _lacks_members(answers.why(ahead.state, key)):
-            break
-        if number == most:
-            break
+            break  # see R3
         number += 1
     is_cut_short = ahead.is_cut_short
     why = answers.why(ahead.state, key)
@@ -112,6 +105,22 @@ def search(
         # is therefore that of an older attempt: the group was known not to fit, and not tried.
         why == before and isinstance(_rest(why), NoNodeFits | BackingOff | Queued),
     )
+
+
+def _run_with(ahead: Ahead, key: GroupKey, nodes: Iterable[Node], until: float) -> PodGroupInfo:
+    """Run a fork with more nodes up to an instant; return the group there.
+
+    Raises:
+        UnknownPodError: The group is not known.
+        InvalidValueError: The key is that of a pod.
+    """
+    for node in nodes:
+        ahead.tell(NodeAdded(node))
+    ahead.run(until)
+    info = ahead.state.records.registry.get(key)
+    if info is None:
+        raise _unknown(ahead, key)
+    return info
 
 
 def _runs(info: PodGroupInfo) -> bool:
