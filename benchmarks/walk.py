@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import gangsched
 import shape
@@ -48,6 +48,9 @@ from gangsched import (
 from gangsched.testing import make_node, make_pod
 from shape import CROWDED, LARGE
 
+Walk: TypeAlias = tuple[int, int]
+"""How many calls a walk takes, and how often it comes back to a file."""
+
 _PACKAGE: Final = str(Path(gangsched.__file__).parent)
 _COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
@@ -58,8 +61,8 @@ def _counts(code: CodeType) -> bool:
     return code.co_filename.startswith(_PACKAGE) and not generates
 
 
-def walked(call: Callable[[], tuple[Effect, ...] | None]) -> tuple[str, tuple[Effect, ...]]:
-    """Make a call; return its walk, as the text ``calls / returns``, and its effects."""
+def walked(call: Callable[[], tuple[Effect, ...] | None]) -> tuple[Walk, tuple[Effect, ...]]:
+    """Make a call; return its walk, and its effects."""
     calls, back, met = 0, 0, set[str]()
 
     def note(frame: FrameType, what: str, _arg: Any) -> None:
@@ -75,7 +78,7 @@ def walked(call: Callable[[], tuple[Effect, ...] | None]) -> tuple[str, tuple[Ef
         effects = call()
     finally:
         sys.setprofile(None)
-    return f"{calls} / {back}", effects or ()
+    return (calls, back), effects or ()
 
 
 class World:
@@ -94,9 +97,9 @@ class World:
         self.scheduler = preset(self.cluster)
         self.scheduler.rebuild(now=0.0)
 
-    def third(self, walk: Callable[[World, list[Pod], float], str]) -> str:
+    def third(self, walk: Callable[[World, list[Pod], float], Walk]) -> Walk:
         """Walk with a gang of 4 that has not arrived yet, three times; return the last walk."""
-        last = ""
+        last = (0, 0)
         for turn in range(3):
             named: dict[str, Any] = {"group": f"g{turn}", "min_available": 4, "cpu": 1}
             pods = [make_pod(f"g{turn}-{m}", **named) for m in range(4)]
@@ -105,25 +108,25 @@ class World:
                 self.handle(PodDeleted(pod.uid), 100.0 * turn)
         return last
 
-    def handle(self, event: Any, now: float) -> tuple[str, tuple[Effect, ...]]:
+    def handle(self, event: Any, now: float) -> tuple[Walk, tuple[Effect, ...]]:
         """Let the cluster and the scheduler handle an event; return the walk, and the effects."""
         return walked(partial(self.scheduler.handle, self.cluster.apply(event), now=now))
 
-    def add(self, pods: Sequence[Pod], now: float) -> str:
+    def add(self, pods: Sequence[Pod], now: float) -> Walk:
         """Add pods; return the walk of the last one."""
         return [self.handle(PodAdded(pod), now)[0] for pod in pods][-1]
 
-    def decide(self, now: float) -> tuple[str, tuple[Effect, ...]]:
+    def decide(self, now: float) -> tuple[Walk, tuple[Effect, ...]]:
         """Run a scheduling cycle; return the walk, and the effects."""
         return walked(partial(self.scheduler.schedule_one, now=now))
 
 
-def completes(world: World, pods: list[Pod], now: float) -> str:
+def completes(world: World, pods: list[Pod], now: float) -> Walk:
     """Return the walk of the arrival of the last member."""
     return world.add(pods, now)
 
 
-def waiting_member_is_deleted(world: World, pods: list[Pod], now: float) -> str:
+def waiting_member_is_deleted(world: World, pods: list[Pod], now: float) -> Walk:
     """Return the walk of the deletion of one of three members that wait for the fourth."""
     world.add(pods, now)
     for _member in range(3):
@@ -131,14 +134,14 @@ def waiting_member_is_deleted(world: World, pods: list[Pod], now: float) -> str:
     return world.handle(PodDeleted(pods[1].uid), now)[0]
 
 
-def bind_fails(world: World, pods: list[Pod], now: float) -> str:
+def bind_fails(world: World, pods: list[Pod], now: float) -> Walk:
     """Return the walk of the failure of the first of four binds."""
     world.add(pods, now)
     first, *_others = [each for each in world.decide(now)[1] if isinstance(each, Bind)]
     return world.handle(BindFailed(first.uid, first.attempt, "refused"), now)[0]
 
 
-def scheduling_cycle(world: World, pods: list[Pod], now: float) -> str:
+def scheduling_cycle(world: World, pods: list[Pod], now: float) -> Walk:
     """Return the walk of the scheduling cycle that places and releases a gang."""
     world.add(pods, now)
     walk, effects = world.decide(now)
@@ -149,7 +152,7 @@ def scheduling_cycle(world: World, pods: list[Pod], now: float) -> str:
     return walk
 
 
-def figures() -> Iterator[tuple[str, str | int]]:
+def figures() -> Iterator[tuple[str, Walk | int]]:
     """Yield the rows of the table."""
     gang, coscheduling = partial(World, presets.gang, 8), partial(World, presets.coscheduling, 1)
     yield "calls / returns: a pod completes its gang of 4", gang().third(completes)
@@ -186,7 +189,8 @@ def main() -> None:
         return
     print(f"{rules}\n{versions}\n\n| figure | |\n|---|---:|")
     for name, figure in figures():
-        print(f"| {name} | {figure if isinstance(figure, str) else f'{figure:,}'} |")
+        numbers = figure if isinstance(figure, tuple) else (figure,)
+        print(f"| {name} | {' / '.join(f'{number:,}' for number in numbers)} |")
     if names:
         print("\n| function | branches |\n|---|---:|")
     for name, count in names.items():
