@@ -2,6 +2,7 @@
 
 Such a plugin is asked only about nodes that capacity and all static plugins accept. Without a late
 score, nodes are asked about in the order of the memo until one is accepted; with one, all of them.
+See ``late_scores`` for the scores.
 
 A plugin may name the labels that its answers depend on (``topology_keys``). If these labels tell
 kinds of nodes apart, as zones do, it is asked about one node of a kind, and the others of a refused
@@ -19,17 +20,17 @@ from gangsched import _plugin_calls as calls
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang import PodRecord
 from gangsched.core.hold import Hold
-from gangsched.core.node_table import NodeTable
+from gangsched.core.placement.late_scores import prepared, totals
+from gangsched.core.placement.pinned import Limit
 from gangsched.core.pod_class import Late, PodClass
 from gangsched.core.views import NodeView, NodeViews
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
-from gangsched.model import NodeName, Pod
+from gangsched.model import Pod
 from gangsched.outcomes import SUCCESS, Skip, Success, Unschedulable
 
 __all__ = [
     "RESERVED",
-    "Limit",
     "accepted",
     "asked_about",
     "best_slot",
@@ -98,12 +99,12 @@ def _best_slot(
     found = list(accepts)
     if not found:
         return None
-    denied = _prepared(late, record, cycle, views, found)
+    denied = prepared(late, record, cycle, views, found)
     if denied is not None:
         return denied
-    totals = _totals(pod_class, late, record, cycle, views, found)
+    sums = totals(pod_class, late, record, cycle, views, found)
     names = pod_class.table.names
-    return min(found, key=lambda slot: (-totals[slot], names[slot]))
+    return min(found, key=lambda slot: (-sums[slot], names[slot]))
 
 
 def asked_about(
@@ -187,24 +188,6 @@ def accepted(
             pod = record.pod
             answer = calls.call(each.plugin, "filter", pod, _FILTER, cycle, pod, view)
             if answer is not SUCCESS and isinstance(answer, Unschedulable):
-                return answer
-    return None
-
-
-def _prepared(
-    late: Iterable[Late],
-    record: PodRecord,
-    cycle: CycleState,
-    views: NodeViews,
-    slots: Iterable[int],
-) -> Unschedulable | None:
-    """Tell plugins which nodes are accepted; return why one refuses the pod on all of them."""
-    pod, nodes = record.pod, tuple([views.at(slot) for slot in sorted(slots)])
-    for each in late:
-        if each.prepares:
-            args = (cycle, pod, nodes)
-            answer = calls.call(each.plugin, "pre_score", pod, _FILTER, *args, now=views.now)
-            if isinstance(answer, Unschedulable):
                 return answer
     return None
 
@@ -296,75 +279,6 @@ def ordered_slots(
                 yield slot
 
 
-def _totals(
-    pod_class: PodClass,
-    late: Iterable[Late],
-    record: PodRecord,
-    cycle: CycleState,
-    views: NodeViews,
-    slots: list[int],
-) -> dict[int, int]:
-    table, pod = pod_class.table, record.pod
-    totals = {slot: pod_class.memo.score(table.state_of[slot]) for slot in slots}
-    for each in late:
-        if not each.weight:
-            continue
-        plugin, score = each.plugin, pod_class.evaluator.score
-        raw: dict[NodeName, int] = {
-            table.names[slot]: score(plugin, cycle, pod, views.at(slot, shows_pods=each.shows_pods))
-            for slot in slots
-        }
-        if callable(getattr(plugin, "normalize_score", None)):
-            raw = _normalized(plugin, cycle, pod, raw)
-        for slot in slots:
-            totals[slot] += each.weight * raw[table.names[slot]]
-    return totals
-
-
-def _normalized(
-    plugin: Any, cycle: CycleState, pod: Pod, raw: dict[NodeName, int]
-) -> dict[NodeName, int]:
-    """Return the scores from 0 to 100 that a plugin makes of its raw ones."""
-    point = "normalize_score"
-    answer = calls.call(plugin, point, pod, Mapping, cycle, pod, dict(raw))
-    try:
-        scores: dict[Any, Any] = dict(answer)
-    except Exception as error:
-        raise calls.raised(plugin, point, pod, error) from error
-    if scores.keys() != raw.keys() or not all(
-        type(score) is int and 0 <= score <= 100 for score in scores.values()
-    ):
-        raise calls.returned(plugin, point, pod, answer)
-    return scores
-
-
-@final
-@frozen
-class Limit:
-    """Where the running members of a gang keep another one: the domains of a level; none for none.
-
-    Attributes:
-        level: The level.
-        domains: Its domains that have a running member.
-    """
-
-    level: str
-    domains: tuple[Domain, ...]
-
-    def slots(self, table: NodeTable) -> set[int]:
-        """Return the nodes in the domains. O(nodes there)."""
-        return {slot for domain in self.domains for slot in table.domains.slots(domain)}
-
-    def reason(self, table: NodeTable) -> str:
-        """Return why nodes refuse the member that are in none of the domains."""
-        if not self.domains:
-            where = f"the {self.level} of its members, whose nodes have no such label"
-        else:
-            values = (table.names[d] if isinstance(d, int) else d[-1][1] for d in self.domains)
-            where = f"{self.level}={'|'.join(sorted(values))}"
-        return f"node(s) not within {where}"
-
-
 def diagnosis(
     record: PodRecord, cycle: CycleState, views: NodeViews, limit: Limit | None = None
 ) -> Diagnosis:
@@ -391,7 +305,7 @@ def diagnosis(
         if slot in within:
             why = f"{RESERVED} {owner}"
             _recount(counts, memo.reasons_of(table.state_of[slot]), (why,))
-    denied = _prepared(late, record, cycle, views, left) if left else None
+    denied = prepared(late, record, cycle, views, left) if left else None
     for reason in () if denied is None else denied.reasons:
         counts[reason] = counts.get(reason, 0) + len(left)
     return Diagnosis(found.nodes, tuple(sorted((why, n) for why, n in counts.items() if n)))

@@ -6,7 +6,9 @@ because a node has another label or a member has ended, asks for something else.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, final
+
+from attrs import frozen
 
 from gangsched._core._counters import MemberState
 from gangsched._core._gang_tree import SubGroup
@@ -14,10 +16,37 @@ from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang import Gang
 from gangsched.core.node_table import NodeTable
 
-__all__ = ["HOLDING", "holding_by_leaf", "name_of", "pinned_to"]
+__all__ = ["HOLDING", "Limit", "holding_by_leaf", "name_of", "pinned_to"]
 
 HOLDING: Final = frozenset({MemberState.WAITING, MemberState.BINDING, MemberState.ASSIGNED})
 """The states of members that hold nodes. Terminating ones keep no others at their domain."""
+
+
+@final
+@frozen
+class Limit:
+    """Where the running members of a gang keep another one: the domains of a level; none for none.
+
+    Attributes:
+        level: The level.
+        domains: Its domains that have a running member.
+    """
+
+    level: str
+    domains: tuple[Domain, ...]
+
+    def slots(self, table: NodeTable) -> set[int]:
+        """Return the nodes in the domains. O(nodes there)."""
+        return {slot for domain in self.domains for slot in table.domains.slots(domain)}
+
+    def reason(self, table: NodeTable) -> str:
+        """Return why nodes refuse the member that are in none of the domains."""
+        if not self.domains:
+            where = f"the {self.level} of its members, whose nodes have no such label"
+        else:
+            values = (name_of(table, domain) for domain in self.domains)
+            where = f"{self.level}={'|'.join(sorted(values))}"
+        return f"node(s) not within {where}"
 
 
 def pinned_to(

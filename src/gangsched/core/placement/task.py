@@ -26,7 +26,7 @@ from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.node_table import NodeTable
 from gangsched.core.placement import late
 from gangsched.core.placement.fill import best_nodes, capacity, fewest_nodes, most_nodes
-from gangsched.core.placement.pinned import holding_by_leaf, name_of, pinned_to
+from gangsched.core.placement.pinned import Limit, holding_by_leaf, name_of, pinned_to
 from gangsched.core.pod_class import PodClass
 from gangsched.core.records import Records
 from gangsched.core.views import NodeViews
@@ -408,16 +408,16 @@ class Task:
             cycle = self._told_cycle(record)
             self.diagnosis = late.diagnosis(record, cycle, self._views, limit)
 
-    def _limit(self, leaf: str) -> late.Limit | None:
+    def _limit(self, leaf: str) -> Limit | None:
         """Return where the running members keep a member of a leaf; None if they do not."""
-        found: late.Limit | None = None
+        found: Limit | None = None
         for tree in self.gang.tree.constrained:
             within = tree.within
             if within is None or not within.required or leaf not in {x.key for x in tree.leaves}:
                 continue
             pinned = self.pinned(tree)
             if pinned is not None:
-                found = late.Limit(within.level, tuple(pinned))
+                found = Limit(within.level, tuple(pinned))
         return found
 
     # One by one --------------------------------------------------------------------------------
