@@ -24,7 +24,7 @@ Source: the 2020 coscheduling proposal (kubernetes/enhancements#1463); what diff
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, NoReturn, assert_never, final
 
 from attrs import field, frozen
@@ -164,14 +164,6 @@ class Coscheduling:
         """End the cycle of a member of an incomplete group. O(1)."""
         return self._complete(state.group)
 
-    def members_needed(self, group: GroupView) -> int | None:
-        """Return how many more members must have a node before *group* is released. O(1)."""
-        return _quorum.members_needed(group, self.match_policy)
-
-    def roles_needed(self, group: GroupView) -> Mapping[str, int]:
-        """Return how many more members of each role must have a node. O(roles)."""
-        return _quorum.roles_needed(group, self.match_policy)
-
     def group_requests(self, group: GroupView) -> Resources:
         """Return the total request that the group states."""
         return group.min_resources
@@ -186,7 +178,7 @@ class Coscheduling:
         if state.bind_failures and self._gives_up(state, group):
             why = f"the bind of pod {pod.name} failed, and it cannot be placed again: {reason}"
             return EvictGroup(group.key, why)
-        minimum, missing = group.min_available, self.members_needed(group)
+        minimum, missing = group.min_available, _quorum.members_needed(group, self.match_policy)
         if minimum is None or missing is None:
             return Unschedulable(reason)
         if not _quorum.is_lost(group, _quorum.stands(group, self.match_policy)):

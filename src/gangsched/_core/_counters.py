@@ -19,6 +19,7 @@ from typing import Final, final
 
 from attrs import frozen
 
+from gangsched._core._standing import Standing
 from gangsched.errors import InternalError, InvalidValueError
 from gangsched.model import PodUID
 
@@ -96,11 +97,6 @@ class MemberCounts:
         return self._counts[_WAITING]
 
     @property
-    def present(self) -> int:
-        """The number of unscheduled and scheduled members, and of those that have succeeded."""
-        return self.all + self.succeeded
-
-    @property
     def assumed(self) -> int:
         """The number of assumed members: waiting on permit, or binding."""
         return self._counts[_WAITING] + self._counts[_BINDING]
@@ -128,6 +124,12 @@ class MemberCounts:
         return sum(self._collected.values())
 
     @property
+    def has_run(self) -> bool:
+        """Whether a member is bound, or has succeeded."""
+        counts = self._counts
+        return counts[_ASSIGNED] + counts[_SUCCEEDED] > 0 or bool(self._collected)
+
+    @property
     def started(self) -> int:
         """The number of members that are bound, or have finished."""
         counts = self._counts
@@ -140,11 +142,15 @@ class PodGroupCounters(MemberCounts):
     Runtime complexity: every method and property is O(1), except iteration, which is O(members).
 
     Not thread-safe.
+
+    Attributes:
+        standing: What its group has computed from the counts; None once one of them has changed.
     """
 
-    __slots__ = ("_by_role", "_roles", "_states")
+    __slots__ = ("_by_role", "_roles", "_states", "standing")
 
     def __init__(self) -> None:
+        self.standing: Standing | None = None
         self._states: dict[PodUID, MemberState] = {}
         self._counts = [0] * len(MemberState)
         self._roles: dict[PodUID, str] = {}
@@ -167,6 +173,7 @@ class PodGroupCounters(MemberCounts):
         before = self._states.get(uid)
         self._states[uid] = state
         self._counts[state] += 1
+        self.standing = None
         if before is not None:
             self._counts[before] -= 1
             if self._roles and (role := self._roles.get(uid)) is not None:
@@ -187,6 +194,7 @@ class PodGroupCounters(MemberCounts):
         before = self._roles.get(uid)
         if before == role:
             return
+        self.standing = None
         if before is not None:
             self._uncount(before, state)
             del self._roles[uid]
@@ -197,14 +205,17 @@ class PodGroupCounters(MemberCounts):
     def collect(self, role: str | None) -> None:
         """Count a member that has succeeded and is deleted now. O(1)."""
         self._collected[role] = self._collected.get(role, 0) + 1
+        self.standing = None
 
     def forget_collected(self) -> None:
         """Forget the members that succeeded and were deleted: a new incarnation has begun."""
         self._collected.clear()
+        self.standing = None
 
     def discard(self, uid: PodUID) -> MemberState | None:
         """Remove a member; return its state, None if it was not a member."""
         before = self._states.pop(uid, None)
+        self.standing = None
         if before is not None:
             self._counts[before] -= 1
             role = self._roles.pop(uid, None)

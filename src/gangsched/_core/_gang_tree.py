@@ -71,6 +71,10 @@ class SubGroup:
         role: Of a leaf, the role of its pods; None for every role that no other leaf of the group
             has.
         shape: Equal for sub groups that ask for the same, whatever their keys are.
+        leaves: The leaves below it; of a leaf, itself.
+        constrained: The sub groups with a domain constraint, itself included, parents first.
+        is_bound: Whether some of its members are bound to domains, not only preferably together.
+        is_optional: Whether some of its children need not start.
     """
 
     key: str
@@ -81,40 +85,27 @@ class SubGroup:
     group: GroupKey | None = None
     role: str | None = None
     shape: tuple[Any, ...] = field(init=False, eq=False, repr=False)
-    _constrained_below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
-    _below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
+    leaves: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
+    constrained: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
+    is_bound: bool = field(init=False, eq=False, repr=False)
+    is_optional: bool = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        if self.wanted < 0:
-            object.__setattr__(self, "wanted", len(self.children))
-        below = tuple(child.shape for child in self.children)
-        object.__setattr__(self, "shape", (self.least, self.wanted, self.within, below))
-        leaves = tuple(leaf for child in self.children for leaf in child.leaves)
-        object.__setattr__(self, "_below", leaves)
-        found = tuple(each for child in self.children for each in child.constrained)
-        object.__setattr__(self, "_constrained_below", found)
-
-    @property
-    def leaves(self) -> tuple[SubGroup, ...]:
-        """The leaves below it; of a leaf, itself."""
-        return self._below or (self,)
-
-    @property
-    def constrained(self) -> tuple[SubGroup, ...]:
-        """The sub groups with a domain constraint, itself included, parents first."""
-        below = self._constrained_below
-        return below if self.within is None else (self, *below)
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether some of its members are bound to domains, not only preferably together."""
-        withins = (each.within for each in self.constrained)
-        return any(within and (within.required or within.slices) for within in withins)
-
-    @property
-    def is_optional(self) -> bool:
-        """Whether some of its children need not start."""
-        return self.wanted < len(self.children)
+        children, within = self.children, self.within
+        wanted = len(children) if self.wanted < 0 else self.wanted
+        below = tuple(child.shape for child in children)
+        leaves = tuple(leaf for child in children for leaf in child.leaves)
+        constrained = tuple(each for child in children for each in child.constrained)
+        is_bound = within is not None and (within.required or bool(within.slices))
+        for name, value in (
+            ("wanted", wanted),
+            ("shape", (self.least, wanted, within, below)),
+            ("leaves", leaves or (self,)),
+            ("constrained", constrained if within is None else (self, *constrained)),
+            ("is_bound", is_bound or any(child.is_bound for child in children)),
+            ("is_optional", wanted < len(children)),
+        ):
+            object.__setattr__(self, name, value)
 
     def sub_groups(self) -> Iterator[SubGroup]:
         """Yield it and all sub groups below, parents first."""

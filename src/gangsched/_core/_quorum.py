@@ -26,6 +26,7 @@ import enum
 from collections.abc import Mapping
 from typing import NoReturn
 
+from gangsched._core._registry import PodGroupInfo
 from gangsched._core._standing import Counts, Row, Standing, alone, counted, standing, tree_of_roles
 from gangsched._fields import refuse_choice
 from gangsched.outcomes import SUCCESS, Outcome, Success, Unschedulable, Wait
@@ -73,6 +74,8 @@ def in_all(group: GroupView, policy: MatchPolicy) -> Row:
 
 def stands(group: GroupView, policy: MatchPolicy) -> Standing:
     """Return how a group stands: in total, by the key ``""``, and each role, by name. O(roles)."""
+    if policy is not MatchPolicy.ONLY_WAITING and isinstance(group, PodGroupInfo):
+        return group.standing
     if not group.roles:
         return alone(in_all(group, policy))
     tree = tree_of_roles(group.min_available or 0, group.roles)
@@ -93,7 +96,7 @@ def _goes_one_by_one(group: GroupView, policy: MatchPolicy) -> bool:
     return policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled
 
 
-def roles_needed(group: GroupView, policy: MatchPolicy) -> dict[str, int]:
+def roles_needed(group: GroupView, policy: MatchPolicy) -> Mapping[str, int]:
     """Return the number of members that each role lacks; see ``GangExtensions``. O(roles)."""
     return {} if _goes_one_by_one(group, policy) else stands(group, policy).lacking
 
@@ -107,7 +110,7 @@ def members_needed(group: GroupView, policy: MatchPolicy) -> int | None:
     """
     if _goes_one_by_one(group, policy):
         return None
-    return in_all(group, policy).lacks if not group.roles else stands(group, policy).needed
+    return stands(group, policy).needed
 
 
 def missing(group: GroupView) -> int:

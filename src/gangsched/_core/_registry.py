@@ -43,6 +43,10 @@ __all__ = ["HOLDING", "PodGroupInfo", "PodGroupRegistry"]
 
 HOLDING: Final = (MemberState.WAITING, MemberState.BINDING, MemberState.ASSIGNED)
 """The states in which a member holds a node for its group."""
+_UNSCHEDULED, _WAITING, _BINDING, _ASSIGNED = map(
+    int,
+    (MemberState.UNSCHEDULED, MemberState.WAITING, MemberState.BINDING, MemberState.ASSIGNED),
+)
 _TO_BE_PLACED: Final = (MemberState.GATED, MemberState.UNSCHEDULED)
 _NO_ROLES: Final[FrozenMap[int]] = FrozenMap()
 
@@ -75,6 +79,9 @@ class PodGroupInfo(MemberCounts):
         is_binding: Whether the group was released, and was not bound as a whole since.
         tried: The number of unscheduled members tried in this attempt; set by the queue.
         tried_by_role: The same number for each role; set by the queue.
+        min_available: The minimum of the specification, else of the first member that claims one.
+        roles: The minima per role of the specification; empty without a specification.
+        priority: The priority of the specification, else the highest of a member; 0 without either.
     """
 
     key: GroupKey
@@ -97,9 +104,21 @@ class PodGroupInfo(MemberCounts):
     is_binding: bool = False
     tried: int = 0
     tried_by_role: dict[str, int] = field(factory=dict[str, int])
+    min_available: int | None = field(init=False, default=None)
+    roles: FrozenMap[int] = field(init=False, default=_NO_ROLES)
+    priority: int = field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
         self.members.share_with(self)
+        self.derive()
+
+    def derive(self) -> None:
+        """Compute what follows from the specification and the claims of members. O(1)."""
+        spec, claimed = self.spec, self.claimed_priority or 0
+        self.min_available = self.claimed_min if spec is None else spec.min_available
+        self.roles = _NO_ROLES if spec is None else spec.roles
+        self.priority = claimed if spec is None or spec.priority is None else spec.priority
+        self.members.standing = None
 
     @property
     def namespace(self) -> str:
@@ -112,19 +131,9 @@ class PodGroupInfo(MemberCounts):
         return self.key.partition("/")[2]
 
     @property
-    def min_available(self) -> int | None:
-        """The minimum of the specification, else of the first member that claims one."""
-        return self.claimed_min if self.spec is None else self.spec.min_available
-
-    @property
-    def roles(self) -> FrozenMap[int]:
-        """The minima per role of the specification; empty without a specification."""
-        return _NO_ROLES if self.spec is None else self.spec.roles
-
-    @property
     def is_complete(self) -> bool:
         """Whether enough members count for the quorum, in total and of each role."""
-        return self.min_available is not None and self.stands().is_complete
+        return self.min_available is not None and self.standing.is_complete
 
     @property
     def is_gated(self) -> bool:
@@ -132,6 +141,23 @@ class PodGroupInfo(MemberCounts):
         if not self.members.count(MemberState.GATED) or self.min_available is None:
             return False
         return not self.is_complete and self.stands(pending=_TO_BE_PLACED).is_complete
+
+    @property
+    def standing(self) -> Standing:
+        """How it stands: in total, by the key ``""``, and each role, by name.
+
+        It is computed when it is read first after a count has changed. O(roles).
+        """
+        members = self.members
+        found = members.standing
+        if found is None and not self.roles:  # most groups: what ``stands`` computes
+            counts = self._counts
+            held = counts[_WAITING] + counts[_BINDING] + counts[_ASSIGNED]
+            row = counted(self.min_available or 0, held, counts[_UNSCHEDULED], self.succeeded)
+            found = members.standing = alone(row)
+        elif found is None:
+            found = members.standing = self.stands()
+        return found
 
     def stands(
         self,
@@ -141,7 +167,7 @@ class PodGroupInfo(MemberCounts):
         done: bool = True,
         tree: SubGroup | None = None,
     ) -> Standing:
-        """Return how it stands: in total, by the key ``""``, and each role, by name. O(roles).
+        """Return how it would stand if other members counted; see ``standing``. O(roles).
 
         Args:
             held: The states in which members count as holding a node.
@@ -184,13 +210,6 @@ class PodGroupInfo(MemberCounts):
     def min_resources(self) -> Resources:
         """The total resources that the specification requires; empty without a specification."""
         return NOTHING if self.spec is None else self.spec.min_resources
-
-    @property
-    def priority(self) -> int:
-        """The priority of the specification, else the highest of a member; 0 without either."""
-        if self.spec is not None and self.spec.priority is not None:
-            return self.spec.priority
-        return self.claimed_priority or 0
 
     @property
     def created_at(self) -> float:
@@ -388,6 +407,7 @@ class PodGroupRegistry:
             self._read_claims(info)
         if not info.claims:  # the members that are left are refused
             info.claimed_min = info.claimed_priority = None
+            info.derive()
             info.attempt_started_at = info.complete_at = None
             info.was_scheduled = False
             if info.members.collected >= (info.min_available or 0):
@@ -464,6 +484,7 @@ class PodGroupRegistry:
             if not naming:
                 del self._naming[other]
         info.spec = spec
+        info.derive()
         for other in () if spec is None else spec.bundle:
             self._naming.setdefault(other, {})[info.key] = None
 
@@ -475,6 +496,7 @@ class PodGroupRegistry:
     @staticmethod
     def _read_claims(info: PodGroupInfo) -> None:
         info.claimed_min, info.claimed_priority = info.claims.claimed()
+        info.derive()
 
     def _keep(self, key: GroupKey, until: float) -> None:
         """Let the grace period of a group end at an instant, unless one runs."""

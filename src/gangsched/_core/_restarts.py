@@ -105,29 +105,30 @@ class Restarts:
 
     Attributes:
         earliest: No group is to be looked at before this instant.
+        lives: What is remembered of groups, by key; for reading.
     """
 
-    __slots__ = ("_deadlines", "_lives", "earliest")
+    __slots__ = ("_deadlines", "earliest", "lives")
 
     def __init__(self) -> None:
         self.earliest: float = math.inf
-        self._lives: dict[GroupKey, GroupLife] = {}
+        self.lives: dict[GroupKey, GroupLife] = {}
         self._deadlines: Any = SortedList()  # (due_at, key)
 
     # What is known --------------------------------------------------------------------------
 
     def get(self, key: GroupKey) -> GroupLife | None:
         """Return what is remembered of a group; None if nothing is."""
-        return self._lives.get(key)
+        return self.lives.get(key)
 
     def is_held(self, key: GroupKey) -> bool:
         """Return whether a restart of a group is under way."""
-        life = self._lives.get(key)
+        life = self.lives.get(key)
         return life is not None and life.is_held
 
     def is_short(self, key: GroupKey) -> bool:
         """Return whether a group has too few members, and may still turn out to be complete."""
-        life = self._lives.get(key)
+        life = self.lives.get(key)
         return life is not None and life.short_since is not None
 
     def next_deadline(self) -> float | None:
@@ -136,7 +137,7 @@ class Restarts:
 
     def __len__(self) -> int:
         """Return how many groups are remembered."""
-        return len(self._lives)
+        return len(self.lives)
 
     # What happens ---------------------------------------------------------------------------
 
@@ -149,12 +150,12 @@ class Restarts:
             until: The end of its backoff if a restart is under way, else None.
             now: The current instant.
         """
-        life = self._lives.get(key)
+        life = self.lives.get(key)
         if life is not None and life.restarts >= restarts:
             return
         if not restarts:
             return
-        life = self._lives.setdefault(key, GroupLife())
+        life = self.lives.setdefault(key, GroupLife())
         life.restarts = restarts
         if until is not None and life.runs_with is None:
             self._hold(key, life, until)
@@ -182,9 +183,9 @@ class Restarts:
             is_left: Whether a member has a node.
             now: The current instant.
         """
-        life = self._lives.get(key)
+        life = self.lives.get(key)
         if minimum is not None and is_whole:
-            life = self._lives.setdefault(key, GroupLife())
+            life = self.lives.setdefault(key, GroupLife())
             life.runs_with = minimum
             self._release(key, life)
             return None
@@ -211,7 +212,7 @@ class Restarts:
         self.stop(key)
         if life.restarts >= policy.max_restarts:
             return Fall(life.restarts, policy.max_restarts)
-        life = self._lives.setdefault(key, life)
+        life = self.lives.setdefault(key, life)
         life.restarts += 1
         delay = Backoff(policy.backoff, policy.longest_backoff).delay(life.restarts)
         self._hold(key, life, now + delay)
@@ -222,19 +223,19 @@ class Restarts:
         if fall.until is None or self.is_held(key):
             return
         self.stop(key)
-        life = self._lives.setdefault(key, GroupLife())
+        life = self.lives.setdefault(key, GroupLife())
         life.restarts = max(life.restarts, fall.restarts)
         self._hold(key, life, fall.until)
 
     def note_failed(self, key: GroupKey, *, now: float) -> None:
         """Note that a member of a group has failed, if the group runs."""
-        life = self._lives.get(key)
+        life = self.lives.get(key)
         if life is not None and life.runs_with is not None:
             life.failed_at = now
 
     def stop(self, key: GroupKey) -> None:
         """Note that a group does not run any more, for a reason that is not a fall."""
-        life = self._lives.get(key)
+        life = self.lives.get(key)
         if life is None:
             return
         life.runs_with = None
@@ -252,7 +253,7 @@ class Restarts:
                 -inf if all are gone, inf if one has not begun to terminate.
             now: The current instant.
         """
-        life = self._lives.get(key)
+        life = self.lives.get(key)
         if life is None or not life.is_held:
             return
         starts_at = life.until
@@ -268,20 +269,20 @@ class Restarts:
         found: list[GroupKey] = []
         while self.earliest <= now:
             key: GroupKey = self._deadlines[0][1]
-            self._look_at(key, self._lives[key], None)
+            self._look_at(key, self.lives[key], None)
             found.append(key)
         return found
 
     def forget(self, key: GroupKey) -> None:
         """Forget a group that is gone, or whose specification is."""
-        life = self._lives.get(key)
+        life = self.lives.get(key)
         if life is not None:
             self._look_at(key, life, None)
-            del self._lives[key]
+            del self.lives[key]
 
     def restore(self, key: GroupKey, life: GroupLife) -> None:
         """Remember a group as a snapshot has it."""
-        self._lives[key] = life
+        self.lives[key] = life
         due_at, life.due_at = life.due_at, None
         self._look_at(key, life, due_at)
 
@@ -308,10 +309,10 @@ class Restarts:
 
     def _forget_if_empty(self, key: GroupKey, life: GroupLife) -> None:
         if life.runs_with is None and not life.restarts:
-            del self._lives[key]
+            del self.lives[key]
 
     def _check(self) -> None:
-        for key, life in self._lives.items():
+        for key, life in self.lives.items():
             if life.runs_with is None and not life.restarts:
                 raise InternalError(f"nothing is known of group {key}, and it is remembered")
             if life.is_held and (life.runs_with is not None or not life.restarts):
@@ -320,7 +321,7 @@ class Restarts:
                 raise InternalError(f"group {key} is short of members, and does not run")
             if life.due_at is not None and not life.is_held and life.short_since is None:
                 raise InternalError(f"group {key} is to be looked at, and waits for nothing")
-        due = {(life.due_at, key) for key, life in self._lives.items() if life.due_at is not None}
+        due = {(life.due_at, key) for key, life in self.lives.items() if life.due_at is not None}
         earliest = min((at for at, _key in due), default=math.inf)
         if due != {*self._deadlines} or self.earliest != earliest:
             raise InternalError(f"groups are due at {[*self._deadlines]}, not at {sorted(due)}")

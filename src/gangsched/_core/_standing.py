@@ -87,11 +87,13 @@ class Standing(NamedTuple):
 
     Attributes:
         rows: Its sub groups by key, parents first.
+        lacking: How many members each lacks for its own minimum; negative beyond it.
         needed: How many members it lacks, children included; 0 or less if all minima are met.
         is_complete: Whether the members that exist can meet all minima.
     """
 
     rows: Mapping[str, Row]
+    lacking: Mapping[str, int]
     needed: int
     is_complete: bool
 
@@ -100,11 +102,6 @@ class Standing(NamedTuple):
         """Whether the members that hold nodes meet all minima."""
         return self.needed <= 0
 
-    @property
-    def lacking(self) -> dict[str, int]:
-        """How many members each sub group lacks for its own minimum; negative beyond it."""
-        return {key: row.lacks for key, row in self.rows.items()}
-
 
 def standing(tree: SubGroup, counts: CountsOf) -> Standing:
     """Return how a tree stands. O(sub groups), O(c log c) for c children with k of n."""
@@ -112,8 +109,8 @@ def standing(tree: SubGroup, counts: CountsOf) -> Standing:
         return alone(counted(tree.least, *counts(tree)), tree.key)
     rows: dict[str, Row] = {}
     is_complete = _able(tree, counts, rows) is not None
-    needed = least_needed(tree, lambda sub: rows[sub.key].lacks)
-    return Standing(rows, needed, is_complete)
+    lacking = {key: row.least - row.held for key, row in rows.items()}
+    return Standing(rows, lacking, least_needed(tree, lambda sub: lacking[sub.key]), is_complete)
 
 
 def counted(least: int, held: int, pending: int, done: int) -> Row:
@@ -126,7 +123,7 @@ def counted(least: int, held: int, pending: int, done: int) -> Row:
 def alone(only: Row, key: str = "") -> Standing:
     """Return how a tree stands that is a leaf: what most questions are about. O(1)."""
     lacks = only.least - only.held
-    return Standing({key: only}, lacks, lacks <= only.pending)
+    return Standing({key: only}, {key: lacks}, lacks, lacks <= only.pending)
 
 
 def least_needed(tree: SubGroup, lacks: Callable[[SubGroup], int]) -> int:

@@ -266,6 +266,9 @@ class Gang:
         That of a regular pod; of a group the one that it states, else the highest of its members;
         of a bundle the highest of its groups.
         """
+        if len(self.infos) == 1:
+            (info,) = self.infos.values()
+            return info.priority
         group = self.group
         return self.pod.priority if group is None else group.priority
 

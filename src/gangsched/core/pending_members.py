@@ -7,6 +7,7 @@ From that follows the demand, which is equal for gangs that fail alike.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeAlias
 
 from gangsched._core._gang_tree import SubGroup
 from gangsched._core._registry import PodGroupInfo
@@ -35,51 +36,75 @@ __all__ = [
 
 def demand_of(state: State, gang: Gang) -> Demand:
     """Return what a gang asks for; equal for gangs that fail alike. O(pending members)."""
-    tree = gang.tree
-    alone, together = split(state, gang)
+    tree, lacks = gang.tree, _lacks(state, gang)
+    alone, together = _split(state, gang, lacks)
     reach = reach_of(state, gang, together or alone)
-    # a nominated gang sees other nodes than the others do, and so does one that a reservation's
-    # plan keeps off some; and a filter may refuse others that look like it
-    sees_others = (
-        gang in state.nominations.known
-        or state.reserving.concerns(gang)
-        or any(r.pod_class is not None and r.pod_class.tells_apart for r in gang.pending.values())
-    )
     # where running members keep the others is the gang's own, and part of what it asks for
     pinned = [pinned_to(gang, each, state.table) for each in tree.constrained]
     where = [None if domains is None else tuple(domains) for domains in pinned]
     own = (gang.seq, tree.shape, *where)
+    sees_others = _sees_others(state, gang)
+    own_later = own if pinned or sees_others else ()
     if not together:
-        key, minima = _later(alone, own if pinned or sees_others else ())
+        key, minima = _later(alone, own_later)
         return state.queue.demand(key, lambda: (minima,), reach)
-    counts: dict[str, dict[PodClass, int]] = {}
-    for record in together:
-        assert record.pod_class is not None
-        mine = counts.setdefault(record.leaf, {})
-        mine[record.pod_class] = mine.get(record.pod_class, 0) + 1
-    needed = lacking(state, gang)
-    if len(counts) == 1 and not tree.children:
-        ((leaf, mine),) = counts.items()
-        if len(mine) == 1:  # like members: how many there are beyond the minimum says nothing
-            counts = {leaf: dict.fromkeys(mine, needed.get(leaf, 0))}
+    needed = _lacking(state, gang, lacks)
+    counts = _counts(tree, together, needed)
     numbers = tuple(
         [
-            tuple(sorted((c.number, n) for c, n in counts.get(leaf.key, {}).items()))
+            tuple(sorted([(c.number, n) for c, n in counts.get(leaf.key, {}).items()]))
             for leaf in tree.leaves
         ]
     )
     # an attempt that has begun is not refused for its total
     in_all = NOTHING if gang.waiting else wanted_in_all(state, gang)
     is_own = sees_others or any(domains is not None for domains in pinned)
-    key = (tree.shape, numbers, tuple(needed.values()), in_all, own if is_own else ())
+    key = (tree.shape, numbers, tuple(needed.values()), in_all or None, own if is_own else ())
 
     def gang_minima() -> tuple[Minimum, ...]:
         return tuple(_minima(tree, counts, needed))
 
     if not alone:
         return state.queue.demand(key, lambda: (gang_minima(),), reach, in_all)
-    later_key, later = _later(alone, own if pinned or sees_others else ())
+    later_key, later = _later(alone, own_later)
     return state.queue.demand((key, later_key), lambda: (gang_minima(), later), reach)
+
+
+def _sees_others(state: State, gang: Gang) -> bool:
+    """Return whether a gang sees other nodes than others that ask for the same.
+
+    A nominated gang does, and so does one that the plan of a reservation keeps off some. A filter
+    may refuse others that look like it.
+    """
+    return (
+        gang in state.nominations.known
+        or state.reserving.concerns(gang)
+        or any(r.pod_class is not None and r.pod_class.tells_apart for r in gang.pending.values())
+    )
+
+
+def _counts(
+    tree: SubGroup, together: Iterable[PodRecord], needed: Mapping[str, int]
+) -> dict[str, dict[PodClass, int]]:
+    """Return how many members of each class there are, by leaf."""
+    counts: dict[str, dict[PodClass, int]] = {}
+    for record in together:
+        assert record.pod_class is not None
+        mine = counts.setdefault(record.leaf, {})
+        mine[record.pod_class] = mine.get(record.pod_class, 0) + 1
+    if len(counts) == 1 and not tree.children:
+        ((leaf, mine),) = counts.items()
+        if len(mine) == 1:  # like members: how many there are beyond the minimum says nothing
+            counts = {leaf: dict.fromkeys(mine, needed.get(leaf, 0))}
+    return counts
+
+
+_Lacks: TypeAlias = Mapping[GroupKey, Mapping[str, int]]
+"""How many more members each role of each group needs, by the gang policy."""
+
+
+def _lacks(state: State, gang: Gang) -> _Lacks:
+    return {key: state.points.roles_needed(info) for key, info in gang.infos.items()}
 
 
 def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
@@ -88,22 +113,22 @@ def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
     A member goes alone once its group lacks no member. Of a bundle, some groups may have started
     and others not; those are left out while they cannot start together.
     """
-    alone_groups = {
-        key
-        for key, info in gang.infos.items()
-        if max(state.points.roles_needed(info).values(), default=0) <= 0
-    }
+    return _split(state, gang, _lacks(state, gang))
+
+
+def _split(state: State, gang: Gang, lacks: _Lacks) -> tuple[list[PodRecord], list[PodRecord]]:
+    alone_groups = [key for key, roles in lacks.items() if max(roles.values(), default=0) <= 0]
     pending = gang.in_order()
-    if len(alone_groups) == len(gang.infos):
+    if len(alone_groups) == len(lacks):
         return pending, []
-    if len(gang.infos) > 1:
+    if not gang.is_bundle:
+        return [], pending
+    if len(lacks) > 1:
         resting = {key for key, info in gang.infos.items() if rests(state, info)}
         pending = [r for r in pending if r.info is None or r.info.key not in resting]
-    if bundle_problem(state, gang) is not None:
-        return [r for r in pending if r.info is None or r.info.key in alone_groups], []
-    if not alone_groups:
-        return [], pending
     alone = [r for r in pending if r.info is None or r.info.key in alone_groups]
+    if bundle_problem(state, gang) is not None:
+        return alone, []
     return alone, [r for r in pending if r.info is not None and r.info.key not in alone_groups]
 
 
@@ -124,17 +149,22 @@ def lacking(state: State, gang: Gang) -> dict[str, int]:
     The gang policy decides which members count. So a sub group that stands for a group or a role is
     asked of it; any other is counted from the members that hold nodes.
     """
-    found: dict[str, int] = {}
-    tree = gang.tree
-    if not gang.infos:
+    return _lacking(state, gang, _lacks(state, gang))
+
+
+def _lacking(state: State, gang: Gang, lacks: _Lacks) -> dict[str, int]:
+    tree, found = gang.tree, dict[str, int]()
+    if not lacks:
         return {"": 1}
+    if not tree.children:
+        (roles,) = lacks.values()
+        return {tree.key: max(roles.get("", 0), 0)}
     holding: dict[str, int] | None = None
     for each in tree.sub_groups():
         info = gang.infos.get(GroupKey(each.key))
         if info is not None:
-            needed: Mapping[str, int] = {}
-            if len(gang.infos) == 1 or not rests(state, info):
-                needed = state.points.roles_needed(info)
+            rest = len(lacks) > 1 and rests(state, info)
+            needed: Mapping[str, int] = {} if rest else lacks[info.key]
             found[each.key] = max(needed.get("", 0), 0)
             for leaf in each.children:
                 found[leaf.key] = max(needed.get(leaf.role or "-", 0), 0)

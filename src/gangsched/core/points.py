@@ -344,8 +344,8 @@ class Points:
 
     def members_needed(self, group: GroupView) -> int | None:
         """Return how many more members a group needs; None if its members go one by one."""
-        rule: Any = self.profile.quorum
-        if rule is not None:
+        policy, rule = self.profile.match_policy, self.profile.quorum
+        if policy is None:
             try:
                 answer: int | None = calls.call(
                     rule, "members_needed", group, (int, type(None)), group
@@ -356,14 +356,16 @@ class Points:
                 self.deferred.append(error)
             else:
                 return answer
-        return _quorum.members_needed(group, MatchPolicy.ONCE_SATISFIED)
+        return _quorum.members_needed(group, policy or MatchPolicy.ONCE_SATISFIED)
 
     def roles_needed(self, group: GroupView) -> Mapping[str, int]:
         """Return how many more members of each role a group needs; empty if they go one by one.
 
         The key ``""`` stands for members of any role.
         """
-        rule: Any = self.profile.quorum
+        policy, rule = self.profile.match_policy, self.profile.quorum
+        if policy is not None:
+            return _quorum.roles_needed(group, policy)
         if group.roles and callable(getattr(rule, "roles_needed", None)):
             return self._defer(lambda: _roles(rule, group), {})
         more = self.members_needed(group)

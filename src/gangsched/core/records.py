@@ -204,7 +204,6 @@ class Records:
         self.selections.add(record.pod)
         if record.state is _UNSCHEDULED:
             record.gang.pending[record.uid] = record
-        self.count_priority(record.gang)
 
     def join(self, record: PodRecord, gang: Gang) -> None:
         """Let a pod be one of another gang, which is counted afterwards. O(1)."""

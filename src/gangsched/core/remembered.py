@@ -188,7 +188,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         shown="_all",
     ),
     "Restarts": Fields(
-        written={"_lives": "SnapshotRow.restarts RestartRow.group"}, derived="_deadlines earliest"
+        written={"lives": "SnapshotRow.restarts RestartRow.group"}, derived="_deadlines earliest"
     ),
     "GroupLife": Fields(
         row="RestartRow",

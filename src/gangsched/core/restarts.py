@@ -51,8 +51,9 @@ def judge(state: State, gang: Gang) -> None:
     Runtime complexity: O(groups and roles); O(members) for a group that is restarted.
     """
     for info in list(gang.infos.values()):
-        is_whole = _is_whole(info)
-        if is_whole or state.restarts.get(info.key) is not None:
+        # few groups have members that run, or are remembered: asked for every event
+        is_whole = info.has_run and _is_whole(info)
+        if is_whole or info.key in state.restarts.lives:
             _judge_group(state, gang, info, is_whole=is_whole)
 
 
@@ -143,7 +144,7 @@ def returns(state: State, info: PodGroupInfo) -> bool:
 
 def denial(state: State, info: PodGroupInfo) -> str:
     """Return why a group that is being restarted, or may be, must not queue; or ``""``. O(1)."""
-    life = state.restarts.get(info.key)
+    life = state.restarts.lives.get(info.key)
     if life is None:
         return ""
     if life.is_held:
@@ -191,9 +192,7 @@ def _leaving(gang: Gang, info: PodGroupInfo) -> list[PodRecord]:
 
 def _is_whole(info: PodGroupInfo) -> bool:
     """Return whether enough members are bound, or have succeeded. O(roles)."""
-    if info.min_available is None or not (info.assigned or info.succeeded):
-        return False  # nearly all that wait: asked for every event
-    return info.stands(_BOUND, pending=()).is_met
+    return info.min_available is not None and info.stands(_BOUND, pending=()).is_met
 
 
 def _is_short(info: PodGroupInfo, minimum: Minimum) -> bool:

@@ -23,7 +23,7 @@ A fact never asks a policy; a settlement never reads an event.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gangsched._core._counters import MemberState
 from gangsched._core._gang_tree import HOST
@@ -258,37 +258,44 @@ def _forget(state: State, gang: Gang) -> None:
             del state.records.gang_of[key]
 
 
-def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, str, str] | None:
-    """Return the group that is not admitted to the queue, why, and its restart that is a reason.
+_Denied: TypeAlias = tuple[PodGroupInfo | None, str, str]
+"""The group that is not admitted to the queue, why, and its restart if that is the reason."""
 
-    None if the gang is admitted.
-    """
-    # any member speaks for its group, so none has to be looked for where there is only one
+
+def _denied(state: State, gang: Gang) -> _Denied | None:
+    """Return why a gang is not admitted to the queue; None if it is."""
+    if gang.is_bundle:
+        return _bundle_denied(state, gang)
+    # any member speaks for its group, so none has to be looked for
     one = next(reversed((gang.waiting or gang.pending).values()))
-    if not gang.infos:
-        refusal = state.points.pre_enqueue(one.pod, None, state.records.now)
-        return None if refusal is None else (None, refusal.reason, "")
-    by_group: dict[GroupKey, PodRecord] = dict.fromkeys(gang.infos, one)
-    if len(by_group) > 1:
-        by_group = {}  # the first member of each is asked about
-        for record in (*gang.pending.values(), *gang.waiting.values()):
-            if record.info is not None:
-                known = by_group.get(record.info.key)
-                if known is None or record.seq < known.seq:
-                    by_group[record.info.key] = record
-    denied: tuple[PodGroupInfo | None, str, str] | None = None
-    for key, record in sorted(by_group.items()):  # a restored scheduler met them in another order
+    refusal = state.points.pre_enqueue(one.pod, one.info, state.records.now)
+    held = "" if one.info is None else restarts.denial(state, one.info)
+    if refusal is None:
+        return (one.info, held, held) if held else None
+    return one.info, refusal.reason, held
+
+
+def _bundle_denied(state: State, gang: Gang) -> _Denied | None:
+    """Return why a bundle is not admitted to the queue; None if some of its members are."""
+    first: dict[GroupKey, PodRecord] = {}  # the first member of each group is asked about
+    for record in (*gang.pending.values(), *gang.waiting.values()):
+        if record.info is not None:
+            known = first.get(record.info.key)
+            if known is None or record.seq < known.seq:
+                first[record.info.key] = record
+    denied: _Denied | None = None
+    for key, record in sorted(first.items()):  # a restored scheduler met them in another order
         info = gang.infos[key]
         refusal = state.points.pre_enqueue(record.pod, info, state.records.now)
         held = restarts.denial(state, info)
         if refusal is None and not held:
             continue
-        reason = held if refusal is None else refusal.reason
-        denied = info, waits_for(info.key, reason) if gang.is_bundle else reason, held
-        if len(gang.infos) < 2:
-            return denied
-        # a bundle lacks an incomplete group, but the groups that have started do not
-        if not rests(state, info) and (info.was_scheduled or info.is_complete):
+        denied = info, waits_for(key, held if refusal is None else refusal.reason), held
+        # it lacks an incomplete group, but the groups that have started do not
+        has_rest = len(gang.infos) > 1 and (
+            rests(state, info) or not (info.was_scheduled or info.is_complete)
+        )
+        if not has_rest:
             return denied
     if gang.waiting or split(state, gang) != ([], []):
         return None

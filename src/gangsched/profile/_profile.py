@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, cast, final
 
+from gangsched._core._quorum import MatchPolicy
 from gangsched.cluster_objects import KINDS, ClusterObject
 from gangsched.errors import InvalidValueError, ProfileError
 from gangsched.model import FrozenMap
@@ -118,7 +119,8 @@ are: 'NodeResourcesFit'
         pre_enqueue: The plugins that run at this point; likewise for every other point.
         group_wide: By point, the plugins that answer for all members of a gang at once, and those
             that are asked about each member.
-        quorum: The first plugin with ``members_needed``; None for the rule ``once_satisfied``.
+        quorum: The first plugin with a ``match_policy`` or ``members_needed``; None without one.
+        match_policy: Which members count for a quorum; None if *quorum* itself counts them.
         minima_first: Whether a cycle places no more members of a gang than it needs.
         objects_scored: The classes of objects that only scores depend on.
         not_checked: The attributes of pods that are constraints, and that no plugin checks. A pod
@@ -169,8 +171,9 @@ are: 'NodeResourcesFit'
             )
             for point in _GROUP_WIDE
         }
-        rules: tuple[GangExtensions, ...] = self.having("members_needed")
+        rules: tuple[Any, ...] = tuple(filter(_counts, plugins))
         self.quorum: Final[GangExtensions | None] = next(iter(rules), None)
+        self.match_policy: Final[MatchPolicy | None] = _policy(self.quorum)
         self.minima_first: Final = bool(getattr(self.quorum, "minima_first", False))
         self.objects_scored: Final[frozenset[type[ClusterObject]]] = self._scored()
         self.not_checked: Final[tuple[str, ...]] = checked.not_checked(plugins)
@@ -269,3 +272,16 @@ are: 'NodeResourcesFit'
             if "pre_filter" in getattr(plugin, "group_wide", ()):
                 name = cls._name(plugin)
                 raise ProfileError("add_pod", f"{name!r} names pre_filter in group_wide")
+
+
+def _counts(plugin: Any) -> bool:
+    """Return whether a plugin says which members of a gang count."""
+    has_policy = isinstance(getattr(plugin, "match_policy", None), MatchPolicy)
+    return has_policy or callable(getattr(plugin, "members_needed", None))
+
+
+def _policy(plugin: Any) -> MatchPolicy | None:
+    if callable(getattr(plugin, "members_needed", None)):
+        return None
+    found: MatchPolicy = getattr(plugin, "match_policy", MatchPolicy.ONCE_SATISFIED)
+    return found

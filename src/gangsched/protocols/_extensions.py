@@ -331,15 +331,24 @@ class QueueExtensions(Protocol):
 class GangExtensions(Protocol):
     """What a plugin decides about whole gangs.
 
-    Each method is optional by itself and declared by its presence, without inheritance. Without
-    them, the quorum is counted by the rule ``once_satisfied``, and each member is asked about.
+    Each member is optional by itself and declared by its presence, without inheritance. Without
+    them, the quorum is counted by the rule ``once_satisfied``, and each member is asked about. The
+    first plugin of a profile counts that has a ``match_policy`` or ``members_needed``.
     """
+
+    @property
+    def match_policy(self) -> Any:
+        """The ``MatchPolicy`` by which the scheduler counts which members a group lacks.
+
+        A plugin with ``members_needed`` answers that itself, and no policy of it is read.
+        """
+        ...
 
     def members_needed(self, group: GroupView) -> int | None:
         """Return how many more members must have a node before *group* is released.
 
         0 or less if it has its quorum; None if its members are released one by one. Needs
-        ``permit``; the first such plugin of a profile counts. So the scheduler sees when an attempt
+        ``permit``. So the scheduler sees when an attempt
         of a group can no longer succeed, and when the members of a group are released one by one.
         """
         ...
@@ -360,7 +369,7 @@ class GangExtensions(Protocol):
         """Whether the cycle of a whole gang places its minimum only; False if absent.
 
         Members beyond the minimum are queued anew, where ``queue_sort`` puts them. See
-        ``gangsched.coscheduling.Coscheduling``. Read of the plugin whose ``members_needed`` counts.
+        ``gangsched.coscheduling.Coscheduling``. Read of the plugin that counts.
 
         Source: KAI Scheduler and Volcano, which give each gang its minimum before any gang gets
         more.

@@ -146,7 +146,7 @@ def _read_restarts(state: State, rows: SnapshotRow) -> None:
     for n, row in enumerate(rows.restarts):
         path = f"restarts[{n}]"
         get(state.records.registry._groups, row.group, f"{path}.group")
-        unique(restarts._lives, row.group, f"{path}.group")
+        unique(restarts.lives, row.group, f"{path}.group")
         expected = "false for a group that runs, or was never restarted"
         may_be_held = row.minimum is None and row.restarts and row.until > -math.inf
         require(may_be_held or not row.is_held, f"{path}.is_held", row.is_held, expected)

@@ -59,7 +59,7 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         labels=tuple(state.table._watched),
         groups=tuple(_group(state, info) for info in records.registry),
         group_arrivals=records.registry._numbers,
-        restarts=tuple(_restart(key, life) for key, life in state.restarts._lives.items()),
+        restarts=tuple(_restart(key, life) for key, life in state.restarts.lives.items()),
         charges=tuple(records.quotas._charges.values()),
         over_quota=tuple(records.quotas._waiting.items()),
         gangs=tuple(_gang(state, gang) for gang in records.gangs.values()),
