@@ -32,6 +32,7 @@ from attrs import field, frozen
 from gangsched._core import _quorum
 from gangsched._core._ordering import Order, sort_key
 from gangsched._core._quorum import MatchPolicy
+from gangsched._core._standing import Standing
 from gangsched._fields import check_count, check_seconds, refuse_choice
 from gangsched.errors import InvalidValueError
 from gangsched.model import NodeName, Pod, Resources
@@ -218,13 +219,13 @@ class Coscheduling:
         needed = _quorum.members_needed(group, self.match_policy)
         if needed is None or needed <= 0:
             return None
-        held = self._held(group, minimum)
+        found = _quorum.stands(group, self.match_policy)
+        if cause in ("deleted", "changed") and found.is_complete:
+            return None
+        held = _held(found, minimum, and_this=cause in ("timeout", "refused"))
         match cause:
             case "timeout":
-                held = self._held(group, minimum, and_this=1)
                 return RejectGroup(group.key, f"timed out waiting on permit: {held}")
-            case "deleted" | "changed" if isinstance(self._complete(group), Success):
-                return None
             case "deleted":
                 return RejectGroup(group.key, f"pod {pod.name} was deleted: {held}")
             case "changed":
@@ -232,7 +233,6 @@ class Coscheduling:
             case "node_gone":
                 return RejectGroup(group.key, f"node {node} of pod {pod.name} is gone: {held}")
             case _:
-                held = self._held(group, minimum, and_this=1)
                 return RejectGroup(group.key, f"pod {pod.name} was refused: {held}")
 
     def _has_its_minimum(self, group: GroupView | None) -> bool:
@@ -288,14 +288,6 @@ class Coscheduling:
             timeout = max(0.0, group.attempt_started_at + timeout - now)
         return _quorum.decide(_quorum.stands(group, self.match_policy), timeout)
 
-    def _held(self, group: GroupView, minimum: int, and_this: int = 0) -> str:
-        """Return how many members hold a node; or held one, with that which gave its own back."""
-        found = _quorum.stands(group, self.match_policy)
-        lacking = [f"{more} {role}" for role, more in found.lacking.items() if role and more > 0]
-        missing = f"; missing: {', '.join(lacking)}" if lacking else ""
-        held = "held" if and_this else "hold"
-        return f"{found.rows[''].held + and_this} of {minimum} members {held} a node{missing}"
-
     def _complete(self, group: GroupView | None) -> Success | Unschedulable:
         if group is None:
             return SUCCESS
@@ -307,3 +299,11 @@ class Coscheduling:
                 resolvable=False,
             )
         return _quorum.complete(_quorum.stands(group, self.match_policy))
+
+
+def _held(found: Standing, minimum: int, *, and_this: bool) -> str:
+    """Return how many members hold a node; or held one, with that which gave its own back."""
+    lacking = [f"{more} {role}" for role, more in found.lacking.items() if role and more > 0]
+    missing = f"; missing: {', '.join(lacking)}" if lacking else ""
+    held = "held" if and_this else "hold"
+    return f"{found.rows[''].held + and_this} of {minimum} members {held} a node{missing}"

@@ -71,8 +71,6 @@ class SubGroup:
         role: Of a leaf, the role of its pods; None for every role that no other leaf of the group
             has.
         shape: Equal for sub groups that ask for the same, whatever their keys are.
-        leaves: The leaves below it; of a leaf, itself.
-        constrained: The sub groups with a domain constraint, itself included, parents first.
         is_bound: Whether some of its members are bound to domains, not only preferably together.
         is_optional: Whether some of its children need not start.
     """
@@ -85,8 +83,8 @@ class SubGroup:
     group: GroupKey | None = None
     role: str | None = None
     shape: tuple[Any, ...] = field(init=False, eq=False, repr=False)
-    leaves: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
-    constrained: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
+    _below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
+    _constrained_below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
     is_bound: bool = field(init=False, eq=False, repr=False)
     is_optional: bool = field(init=False, eq=False, repr=False)
 
@@ -100,12 +98,24 @@ class SubGroup:
         for name, value in (
             ("wanted", wanted),
             ("shape", (self.least, wanted, within, below)),
-            ("leaves", leaves or (self,)),
-            ("constrained", constrained if within is None else (self, *constrained)),
+            ("_below", leaves),
+            # not with itself, or it would refer to itself
+            ("_constrained_below", constrained),
             ("is_bound", is_bound or any(child.is_bound for child in children)),
             ("is_optional", wanted < len(children)),
         ):
             object.__setattr__(self, name, value)
+
+    @property
+    def leaves(self) -> tuple[SubGroup, ...]:
+        """The leaves below it; of a leaf, itself."""
+        return self._below or (self,)
+
+    @property
+    def constrained(self) -> tuple[SubGroup, ...]:
+        """The sub groups with a domain constraint, itself included, parents first."""
+        below = self._constrained_below
+        return below if self.within is None else (self, *below)
 
     def sub_groups(self) -> Iterator[SubGroup]:
         """Yield it and all sub groups below, parents first."""

@@ -156,8 +156,8 @@ def decide(found: Standing, timeout: float = 0.0) -> Outcome:
         return Wait(timeout)
     role, row = next((role, row) for role, row in found.rows.items() if row.is_short)
     return Unschedulable(
-        f"{row.held} of {row.least} {role or 'members'} have a node, at most {row.pending} more can"
-        " get one"
+        f"{row.held} of {row.least} {role or 'members'} have a node, at most"
+        f" {row.present - row.held} more can get one"
     )
 
 

@@ -60,21 +60,11 @@ CountsOf: TypeAlias = Callable[[SubGroup], Counts]
 
 
 class Row(NamedTuple):
-    """One sub group: its minimum, how many members count for it, and how many more may."""
+    """One sub group: its minimum, how many members count for it, and how many exist of these."""
 
     least: int
     held: int
-    pending: int
-
-    @property
-    def lacks(self) -> int:
-        """How many members must get a node for its own minimum; negative beyond it."""
-        return self.least - self.held
-
-    @property
-    def present(self) -> int:
-        """How many members exist, of those that count."""
-        return self.held + self.pending
+    present: int
 
     @property
     def is_short(self) -> bool:
@@ -117,13 +107,13 @@ def counted(least: int, held: int, pending: int, done: int) -> Row:
     """Count members for one minimum: those that have succeeded if the others are too few. O(1)."""
     if held + pending < least:
         held += done
-    return Row(least, held, pending)
+    return Row(least, held, held + pending)
 
 
 def alone(only: Row, key: str = "") -> Standing:
     """Return how a tree stands that is a leaf: what most questions are about. O(1)."""
     lacks = only.least - only.held
-    return Standing({key: only}, {key: lacks}, lacks, lacks <= only.pending)
+    return Standing({key: only}, {key: lacks}, lacks, only.least <= only.present)
 
 
 def least_needed(tree: SubGroup, lacks: Callable[[SubGroup], int]) -> int:

@@ -14,6 +14,9 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from gangsched._core import _quorum
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._standing import Row
 from gangsched.core.gang import Gang, PodRecord, by_seq
@@ -94,18 +97,18 @@ def incomplete(key: GroupKey) -> str:
 def presence(state: State, info: PodGroupInfo) -> tuple[int, tuple[tuple[str, int, int], ...]]:
     """Return how many members count for the quorum, and the roles with too few. O(roles)."""
     rows = standing_of(state, info)
-    in_all = rows.pop("")
-    absent = [(role, row.least, row.present) for role, row in rows.items() if row.is_short]
-    return in_all.present, tuple(absent)
+    absent = [(role, row.least, row.present) for role, row in rows.items() if role and row.is_short]
+    return rows[""].present, tuple(absent)
 
 
-def standing_of(state: State, info: PodGroupInfo) -> dict[str, Row]:
+def standing_of(state: State, info: PodGroupInfo) -> Mapping[str, Row]:
     """Return how a group stands by its gang policy, ``""`` for all its members. O(roles)."""
-    wanted, minimum = state.points.roles_needed(info), info.min_available
-    if "" in wanted and minimum is not None:
-        rows = {"": Row(minimum, minimum - wanted[""], info.unscheduled)}
-    else:
-        rows = {"": Row(minimum or 0, info.scheduled, info.unscheduled)}
-    for role, least in info.roles.items():
-        rows[role] = Row(least, least - wanted.get(role, 0), info.role(role).unscheduled)
+    policy = state.settings.profile.match_policy
+    if policy is not None:
+        return _quorum.stands(info, policy).rows
+    wanted, rows = state.points.roles_needed(info), dict[str, Row]()
+    for role, least in {"": info.min_available or 0, **info.roles}.items():
+        counts = info.role(role) if role else info
+        held = least - wanted[role] if role in wanted else counts.scheduled
+        rows[role] = Row(least, held, held + counts.unscheduled)
     return rows

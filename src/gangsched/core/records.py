@@ -294,7 +294,8 @@ class Records:
     def _come(self, record: PodRecord) -> None:
         self._on.setdefault(record.slot, {})[record.uid] = record
         self._use(record, 1)
-        self._count(record)
+        if self.counts.is_active or self.selections.stated:
+            self._count(record)
 
     def _count(self, record: PodRecord) -> None:
         if self.table.nodes[record.slot] is not None:
@@ -311,7 +312,8 @@ class Records:
         slot = record.slot
         if self.notes_departed:
             self.departed.append(record.uid)
-        self._uncount(record)
+        if self.counts.is_active:
+            self._uncount(record)
         on = self._on[slot]
         del on[record.uid]
         if not on:

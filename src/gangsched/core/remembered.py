@@ -81,7 +81,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         derived="agreeing giving_way had_terms unread unread_groups",
         made="evaluator gains nominations points queue records reserving restarts settings table"
         " views",
-        dropped="asked events given_back pods_changed pods_tried refused removed seen touched",
+        dropped="asked events given_back lost pods_changed pods_tried refused removed seen touched",
     ),
     "Records": Fields(
         row="SnapshotRow",
@@ -156,7 +156,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         },
         derived="account agrees counted_priority handle is_bundle leaves members on_nodes pending"
         " sort_key tree tried waiting",
-        dropped="classes_of span told_all",
+        dropped="classes_of span told_all untold",
         shown="infos key",
     ),
     # Pod groups ---------------------------------------------------------------------------------
@@ -175,12 +175,14 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         kept="attempt_started_at attempts backoff_until complete_at failure failures first_seen_at"
         " is_binding key last_failure_at started_by was_scheduled",
         written={"spec": "GroupRow.spec", "uid": "GroupRow.number"},
-        derived="_collected _counts claimed_min claimed_priority tried tried_by_role",
+        derived="_collected _counts claimed_min claimed_priority min_available priority roles tried"
+        " tried_by_role",
         made="claims members",
         shown="complete_at first_seen_at key spec was_scheduled",
     ),
     "PodGroupCounters": Fields(
-        written={"_collected": "GroupRow.collected"}, derived="_by_role _counts _roles _states"
+        written={"_collected": "GroupRow.collected"},
+        derived="_by_role _counts _roles _states standing",
     ),
     "Claims": Fields(
         written={"_all": "GroupRow.claims"},
