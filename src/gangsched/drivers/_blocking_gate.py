@@ -1,48 +1,19 @@
-"""The gate for hosts with threads: a member waits here until its gang is released.
-
-Rules:
-  R1  every method may be called from any thread. One lock makes their calls one after the other,
-      and the clock is read under it;
-  R2  there is no timer thread. The thread with the earliest deadline wakes up and expires the
-      waits that are due, of its own gang and of others;
-  R3  a wait that is broken off, by ``cancel``, ``close`` or an exception in its thread, rejects
-      its whole gang at once. If the gang was released already, only this member leaves;
-  R4  an exception of *observe* is logged and changes nothing: the waits that an effect ends have
-      ended before *observe* is called.
-
-The same gate on asyncio is in ``gangsched.drivers.aio``.
-"""
+"""The gate for hosts with threads; its rules are those of ``gangsched.drivers._gate``."""
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable
 from typing import final
 
-from gangsched._core._gate import GangMember, Gate
-from gangsched._core._quorum import MatchPolicy
-from gangsched.drivers._clock import epoch_seconds
-from gangsched.errors import GangRejectedError
-from gangsched.events import Effect, PodRejected, Release
-from gangsched.model import Pod, PodGroup, PodUID
+from gangsched._core._gate import GangMember
+from gangsched.drivers._gate import GateShell
+from gangsched.model import Pod
 
 __all__ = ["PermitGate"]
 
-_log = logging.getLogger("gangsched.drivers.gate")
-
-
-class _Wait:
-    """One wait: its deadline, and how it ended. *reason* is None if the member was released."""
-
-    def __init__(self, deadline: float) -> None:
-        self.deadline = deadline
-        self.over = threading.Event()
-        self.reason: str | None = None
-
 
 @final
-class PermitGate:
+class PermitGate(GateShell[threading.Event]):
     """Lets threads wait until their gang is released. Thread-safe; see ``gangsched.Gate``.
 
     Args:
@@ -54,20 +25,7 @@ class PermitGate:
         clock: Seconds that never go back, and that pass as fast as real ones.
     """
 
-    def __init__(
-        self,
-        *,
-        timeout: float = 60.0,
-        match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
-        observe: Callable[[Effect], object] | None = None,
-        clock: Callable[[], float] = epoch_seconds,
-    ) -> None:
-        self._gate = Gate(timeout=timeout, match_policy=match_policy)
-        self._observe = observe
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._waits: dict[str, _Wait] = {}
-        self._closed: str | None = None
+    _make_lock = staticmethod(threading.Lock)
 
     def wait(self, member: Pod | GangMember, *, timeout: float | None = None) -> None:
         """Return when the gang of a member that has its place is released.
@@ -81,88 +39,13 @@ class PermitGate:
             InvalidPodGroupError: The member contradicts its gang, or itself; no gang is rejected.
             InvalidValueError: It is at the gate already, or an argument is malformed.
         """
-        with self._lock:
-            if self._closed is not None:
-                raise GangRejectedError(getattr(member, "uid", ""), self._closed)
-            try:
-                effects = self._gate.arrive(member, now=self._clock(), timeout=timeout)
-            except BaseException:
-                self._tell(self._gate.advance(now=self._clock()))
-                raise
-            held = self._gate.waiting.get(PodUID(member.uid))
-            wait = None if held is None else _Wait(held.deadline)
-            if wait is not None:
-                self._waits[member.uid] = wait
-            try:
-                self._tell(effects)
-            except BaseException:
-                self._tell(self._gate.leave(member.uid, now=self._clock()))
-                raise
-        if wait is not None:
-            self._stay(member.uid, wait)
-
-    def leave(self, uid: str) -> None:
-        """Forget a member that was released and has ended; one that waits gives up."""
-        with self._lock:
-            self._tell(self._gate.leave(uid, now=self._clock()))
-
-    def cancel(self, uid: str, reason: str = "") -> None:
-        """End the wait of a member, from any thread: its whole gang is rejected."""
-        with self._lock:
-            self._tell(self._gate.withdraw(uid, now=self._clock(), reason=reason))
-
-    def set_spec(self, group: PodGroup) -> None:
-        """Remember the specification of a group; see ``gangsched.Gate.set_spec``."""
-        with self._lock:
-            self._tell(self._gate.set_spec(group, now=self._clock()))
-
-    def delete_spec(self, key: str) -> None:
-        """Forget the specification of a group; see ``gangsched.Gate.delete_spec``."""
-        with self._lock:
-            self._tell(self._gate.delete_spec(key, now=self._clock()))
-
-    def close(self, reason: str = "the gate is closed") -> None:
-        """Reject every gang that waits, and every member that comes from now on."""
-        with self._lock:
-            self._closed = reason
-            self._tell(self._gate.close(reason, now=self._clock()))
-
-    def __len__(self) -> int:
-        """Return the number of members that wait, or were released and have not left."""
-        with self._lock:
-            return len(self._gate)
-
-    def _stay(self, uid: str, wait: _Wait) -> None:
+        wait = self._arrive(member, timeout, threading.Event)
+        if wait is None:
+            return
         try:
             while not wait.over.wait(min(wait.deadline - self._clock(), threading.TIMEOUT_MAX)):
-                with self._lock:
-                    self._tell(self._gate.advance(now=self._clock()))
+                self._expire()
         except BaseException:
-            with self._lock:
-                if wait.reason is None:  # also when it was released: its thread does not know
-                    self._tell(self._gate.leave(uid, now=self._clock()))
+            self._break_off(wait)
             raise
-        if wait.reason is not None:
-            raise GangRejectedError(uid, wait.reason)
-
-    def _tell(self, effects: tuple[Effect, ...]) -> None:
-        # waits end first: an exception of observe must not part a gang
-        for effect in effects:
-            if isinstance(effect, Release):
-                for uid in effect.members:
-                    self._end(uid, None)
-            elif isinstance(effect, PodRejected):
-                self._end(effect.uid, effect.reason)
-        if self._observe is None:
-            return
-        for effect in effects:
-            try:
-                self._observe(effect)
-            except Exception:
-                _log.exception("observe raised for %s", effect)
-
-    def _end(self, uid: str, reason: str | None) -> None:
-        wait = self._waits.pop(uid, None)
-        if wait is not None:
-            wait.reason = reason
-            wait.over.set()
+        wait.check()

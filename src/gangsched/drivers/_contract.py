@@ -15,7 +15,9 @@ from gangsched.scheduler import Scheduler
 
 __all__ = [
     "DrivenScheduler",
+    "E",
     "ErrorHandler",
+    "Flag",
     "FunctionKindError",
     "allow_evictions",
     "answer_question",
@@ -30,7 +32,21 @@ __all__ = [
     "wait_for",
 ]
 
+
+class Flag(Protocol):
+    """What is waited for: an ``Event`` of ``threading`` or of ``asyncio``."""
+
+    def set(self) -> object:
+        """End all waits."""
+        ...
+
+    def is_set(self) -> bool:
+        """Return whether waits have ended."""
+        ...
+
+
 T = TypeVar("T")
+E = TypeVar("E", bound=Flag)
 P = ParamSpec("P")
 
 ErrorHandler: TypeAlias = Callable[[Event | Evict, Exception], object]
