@@ -6,18 +6,13 @@ Rules:
       wait. ``ask`` may be called from any task and any thread;
   R3  binds and evictions run in tasks of their own, at most *max_binds* at once, while the driver
       goes on deciding. With one at a time it waits for each, as the simulator does;
-  R4  the loop sleeps until an event, an outcome or the scheduler's next deadline. It never polls;
-  R5  the loop lets other tasks run at least every 5 ms, as long as no single call takes longer;
-  R6  an outcome wakes the loop at once if an operation waits for its place, or if no other came
+  R4  the loop lets other tasks run at least every 5 ms, as long as no single call takes longer;
+  R5  an outcome wakes the loop at once if an operation waits for its place, or if no other came
       within twice *gather* seconds. Otherwise it waits for at most *gather* seconds, and is taken
-      in together with others at the next beat, see ``_beat``;
-  R7  while more events wait, decisions are made after each batch of 64 events: at most as many as
-      events were taken in. So neither starves the other;
-  R8  ``stop(at_once=True)`` is looked at before each call of the scheduler. It is no item of the
-      inbox, so events that wait do not delay it.
+      in together with others at the next beat, see ``_beat``.
 
-What the driver does between two waits is in ``gangsched.drivers._engine``. The same loop on
-threads is ``gangsched.drivers.blocking``.
+The loop itself is in ``gangsched.drivers._loop``, and what it does between two waits in
+``gangsched.drivers._engine``. The same driver on threads is ``gangsched.drivers.blocking``.
 """
 
 from __future__ import annotations
@@ -29,29 +24,25 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from typing import Final, TypeVar, final
 
-from gangsched._checks import check_event
 from gangsched.drivers._aio_gate import PermitGate
 from gangsched.drivers._beat import until_beat
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.drivers._contract import (
     DrivenScheduler,
     ErrorHandler,
-    FunctionKindError,
-    allow_evictions,
     answer_question,
     ask_scheduler,
-    check_binds,
     check_functions,
     check_gather,
-    check_max_binds,
     check_plain,
-    describe,
     wait_for,
 )
-from gangsched.drivers._engine import BATCH, Engine, Operation
-from gangsched.drivers._inbox import DEFAULT_LIMIT, Inbox, Marker
+from gangsched.drivers._engine import Operation
+from gangsched.drivers._inbox import Marker
+from gangsched.drivers._loop import DriverShell, Step
 from gangsched.events import Bind, Effect, Event, Evict
 from gangsched.protocols import Observer
 from gangsched.scheduler import Scheduler
@@ -65,35 +56,19 @@ _SLICE: Final = 0.004
 
 
 @final
-class Driver:
+class Driver(DriverShell[Awaitable[object]]):
     """Runs a scheduler: events in through ``tell``, binds out through *bind*.
 
+    The arguments are those of ``gangsched.drivers.blocking.Driver``, but for these.
+
     Args:
-        scheduler: The scheduler, or a wrapper that records or measures its calls. Only the driver
-            may call it.
-        apply: Makes an event true in the cluster state, such as ``InMemoryCluster.apply``.
-        bind: Performs a bind and returns when it is done, or raises if it fails. The pod of a bind
-            that failed is tried again after its backoff.
-            None: a single bind is passed to *bind_gang*, too.
-        bind_gang: Performs all binds of one ``Release`` in one call, and those of one group that a
-            restored scheduler repeats. If it raises, all of them have failed with that reason.
-            Other binds are passed to *bind*. None: each bind is passed to *bind*, and has an
-            outcome of its own.
-        evict: Asks for the deletion of a pod. Report ``PodDeleted`` when the pod is gone.
-            If it raises, it is called again after 1 s, 2 s, 4 s, … at most 60 s. With it, the
-            driver calls ``Scheduler.allow_evictions``: a gang that stays partly bound is evicted.
-            None if no policy evicts: an eviction then ends ``run`` with ``InvalidValueError``.
-        observe: Called with every effect, in order. All effects of one call are observed before
-            the first of them is performed.
-        observers: Called with events, results of calls, and when there is nothing to do.
-        on_error: Called with an event that was refused, or an eviction that failed, and the
-            exception. Both are logged, and the driver goes on.
+        bind: Performs a bind in a task of its own; its awaitable ends when that is done, or raises.
+        bind_gang: Performs all binds of one ``Release``, in the same way.
+        evict: Asks for the deletion of a pod, in the same way.
         max_binds: How many binds and evictions may be under way at once. With 1, nothing is
             decided until a bind has ended.
         gather: For how many seconds at most an outcome of a stream of binds waits for others,
             unless an operation waits for it. Fewer wake-ups cost less processor time.
-        clock: Seconds that never go back. Its origin must be that of ``created_at`` of pods and
-            groups, since the queue compares the two; by default, 1970.
 
     Raises:
         InvalidValueError: *max_binds* is not an int >= 1, or *gather* not a number of seconds;
@@ -101,6 +76,8 @@ class Driver:
             or neither *bind* nor *bind_gang* is given. That *bind*, *bind_gang* or *evict* returns
             no awaitable is found when it is called, and ends ``run``.
     """
+
+    _is_ordinary = (Exception, asyncio.CancelledError)
 
     def __init__(
         self,
@@ -119,56 +96,31 @@ class Driver:
     ) -> None:
         check_plain(apply=apply, observe=observe, on_error=on_error)
         check_functions(bind=bind, bind_gang=bind_gang, evict=evict)
-        self._scheduler = scheduler
-        self._engine = Engine(
+        super().__init__(
             scheduler,
             apply=apply,
+            bind=bind,
+            bind_gang=bind_gang,
+            evict=evict,
             observe=observe,
             observers=observers,
             on_error=on_error,
+            max_binds=max_binds,
             clock=clock,
-            can_evict=evict is not None,
-            binds_gangs=bind_gang is not None,
-            max_binds=check_max_binds(max_binds),
+            lock=nullcontext(),
         )
-        if evict is not None:
-            allow_evictions(scheduler)
-        self._bind = check_binds(bind, bind_gang)
-        self._bind_gang = bind_gang
-        self._evict = evict
         self._one_at_a_time = max_binds == 1
         self._gather = check_gather(gather)
         self._gathering: asyncio.TimerHandle | None = None
         self._ended_at = -math.inf
-        self._inbox = Inbox(DEFAULT_LIMIT)
         self._tasks: dict[Operation, asyncio.Task[None]] = {}
-        self._outcomes: deque[tuple[Operation, BaseException | None]] = deque()
-        self._fatal: BaseException | None = None
         self._sleeper: asyncio.Future[None] | None = None
         self._senders: deque[asyncio.Future[None]] = deque()
         self._readers: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: int | None = None
-        self._is_broken = False
-        self._stops_at_once = False
         self._slice_began = 0.0
 
     # For the host ---------------------------------------------------------------------------
-
-    def tell(self, *events: Event) -> None:
-        """Hand events in, in order.
-
-        While 4,096 events wait, an update of an object replaces the event that waits for it. Await
-        ``ready`` before ``tell`` to slow down whatever produces the events.
-
-        Raises:
-            InvalidValueError: One is not an event; nothing was handed in.
-        """
-        for event in events:
-            check_event(event)
-        for event in events:
-            self._inbox.put(event)
-        self._wake()
 
     async def ready(self) -> None:
         """Return as soon as fewer than 4,096 events wait.
@@ -193,29 +145,6 @@ class Driver:
         self._readers.append((last, reader))
         self._wake()  # a loop that goes back to sleep takes nothing in, and lets readers go
         await reader
-
-    def rebuild(self) -> None:
-        """Have the scheduler read the whole cluster state, after all events submitted so far.
-
-        Call it after a lost watch, when the cluster state shows what was missed.
-        """
-        self._inbox.mark(Marker.REBUILD)
-        self._wake()
-
-    def stop(self, *, at_once: bool = False) -> None:
-        """Let ``run`` return after all earlier events are processed and all binds have ended.
-
-        Events that are handed in later are kept, and are processed by the next ``run``.
-
-        Args:
-            at_once: Whether earlier events are kept, too. No further decision is made then, and
-                only the binds and evictions that were decided before are performed and reported.
-        """
-        if at_once:
-            self._stops_at_once = True
-        else:
-            self._inbox.mark(Marker.STOP)
-        self._wake()
 
     def ask(self, question: Callable[[Scheduler], T], *, timeout: float | None = None) -> T:
         """Return what a question about the scheduler returns, from any task or thread.
@@ -253,14 +182,6 @@ class Driver:
         """How many events were handed in and are not processed yet."""
         return len(self._inbox)
 
-    def __repr__(self) -> str:
-        return describe(
-            "aio",
-            is_running=self._loop is not None,
-            events=len(self._inbox),
-            binds=len(self._engine.operations) + len(self._engine.under_way),
-        )
-
     # The loop -------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -282,10 +203,16 @@ class Driver:
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._slice_began = time.perf_counter()
         try:
-            if self._is_broken:
-                self._engine.resume()
-            self._is_broken = True
-            await self._run()
+            self._begin()
+            for step in self._steps():
+                match step:
+                    case Step.PERFORM:
+                        if self._has_to_perform():
+                            await self._perform()
+                    case Step.AWAIT_OUTCOME:
+                        await self._sleep_until_an_outcome()
+                    case Step.SLEEP | Step.SLEEP_TO_STOP:
+                        await self._sleep(stopping=step is Step.SLEEP_TO_STOP)
             self._is_broken = False
         finally:
             try:
@@ -298,59 +225,12 @@ class Driver:
                     self._gathering.cancel()
                     self._gathering = None
 
-    async def _run(self) -> None:
-        engine, inbox = self._engine, self._inbox
-        await self._perform()
-        while self._goes_on:
-            taken = await self._take_batch()
-            if not await self._decide(at_most=taken) or inbox.is_ready:
-                continue
-            stopping = inbox.stop_is_next
-            if stopping and not engine.is_busy:
-                inbox.take_stop()
-                break
-            if not stopping:
-                engine.settle()
-            if self._goes_on:
-                await self._sleep(stopping=stopping)
-                await self._perform()
-        while engine.is_busy:  # after a failure, or a stop at once
-            if not engine.can_start:
-                await self._sleep_until_an_outcome()
-            await self._perform()
-        failure = engine.take_failure()
-        if failure is not None:
-            raise failure
-
-    @property
-    def _goes_on(self) -> bool:
-        """Whether events are taken in and decisions made."""
-        return self._engine.failure is None and not self._stops_at_once
-
-    async def _take_batch(self) -> int:
-        taken = 0
-        while taken < BATCH and self._goes_on:
-            item = self._inbox.take()
-            if item is None:
-                break
-            taken += 1
+    def _take(self) -> Event | Marker | None:
+        item = self._inbox.take()
+        if item is not None:
             self._let_senders_go()
-            self._engine.take(item)
             self._let_readers_go(self._inbox.taken)
-            if self._has_to_perform():
-                await self._perform()
-        return taken
-
-    async def _decide(self, *, at_most: int) -> bool:
-        """Decide; return whether there is nothing left to decide about."""
-        decided = 0
-        while self._goes_on and (decided < at_most or not self._inbox.is_ready):
-            if not self._engine.decide():
-                return self._goes_on
-            decided += 1
-            if self._has_to_perform():
-                await self._perform()
-        return False
+        return item
 
     def _has_to_perform(self) -> bool:
         """Return whether ``_perform`` would do anything; most events need nothing."""
@@ -374,9 +254,7 @@ class Driver:
             while self._outcomes:
                 engine.finish(*self._outcomes.popleft())
                 await self._breathe()
-            if self._fatal is not None:
-                fatal, self._fatal = self._fatal, None
-                raise fatal
+            self._raise_fatal()
             if engine.can_start:
                 continue
             if not (self._one_at_a_time and engine.is_busy):
@@ -393,21 +271,9 @@ class Driver:
         return started
 
     async def _perform_one(self, operation: Operation) -> None:
-        error: BaseException | None = None
-        try:
-            if operation.binds and self._bind_gang is not None:
-                await wait_for("bind_gang", self._bind_gang, operation.binds)
-            elif isinstance(operation.effect, Bind):
-                await wait_for("bind", self._bind, operation.effect)
-            elif self._evict is not None:
-                await wait_for("evict", self._evict, operation.effect)
-        except FunctionKindError as raised:
-            error = self._fatal = raised
-        except (Exception, asyncio.CancelledError) as raised:
-            error = raised
-        except BaseException as raised:
-            error = self._fatal = raised
-        self._ended(operation, error)
+        with self._outcome_of(operation) as call:
+            name, function, argument = call
+            await wait_for(name, function, argument)
 
     def _ended(self, operation: Operation, error: BaseException | None) -> None:
         self._tasks.pop(operation, None)

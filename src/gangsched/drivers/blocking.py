@@ -7,18 +7,13 @@ Rules:
       were handed in before it. Otherwise an answer could be older than what its caller did last;
   R3  binds and evictions run in the threads of a pool, at most *max_binds* at once, while the
       driver goes on deciding. With one at a time, the thread in ``run`` performs them itself and
-      decides nothing meanwhile, as the simulator does;
-  R4  the loop sleeps until an event, an outcome or the scheduler's next deadline. It never polls;
-  R5  while more events wait, decisions are made after each batch of 64 events: at most as many as
-      events were taken in. So neither starves the other;
-  R6  ``stop(at_once=True)`` is looked at before each call of the scheduler. It is no item of the
-      inbox, so events that wait do not delay it.
+      decides nothing meanwhile, as the simulator does.
 
 One lock guards the inbox, the outcomes and the questions. It is never held while a function of the
 host runs, but for a question that is asked while ``run`` is not running.
 
-What the driver does between two waits is in ``gangsched.drivers._engine``. The same loop on
-asyncio is ``gangsched.drivers.aio``.
+The loop itself is in ``gangsched.drivers._loop``, and what it does between two waits in
+``gangsched.drivers._engine``. The same driver on asyncio is ``gangsched.drivers.aio``.
 """
 
 from __future__ import annotations
@@ -29,25 +24,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar, final
 
-from gangsched._checks import check_event
 from gangsched._seconds import format_duration
 from gangsched.drivers._blocking_gate import PermitGate
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.drivers._contract import (
     DrivenScheduler,
     ErrorHandler,
-    FunctionKindError,
-    allow_evictions,
     answer_question,
     ask_scheduler,
     call_plain,
-    check_binds,
-    check_max_binds,
     check_plain,
-    describe,
 )
-from gangsched.drivers._engine import BATCH, Engine, Operation
-from gangsched.drivers._inbox import DEFAULT_LIMIT, Inbox, Marker
+from gangsched.drivers._engine import Operation
+from gangsched.drivers._inbox import Marker
+from gangsched.drivers._loop import DriverShell, Step
 from gangsched.events import Bind, Effect, Event, Evict
 from gangsched.protocols import Observer
 from gangsched.scheduler import Scheduler
@@ -67,7 +57,7 @@ class _Question(NamedTuple):
 
 
 @final
-class Driver:
+class Driver(DriverShell[object]):
     """Runs a scheduler: events in through ``tell``, binds out through *bind*.
 
     Args:
@@ -116,51 +106,24 @@ class Driver:
     ) -> None:
         check_plain(apply=apply, bind=bind, bind_gang=bind_gang, evict=evict)
         check_plain(observe=observe, on_error=on_error)
-        self._scheduler = scheduler
-        self._engine = Engine(
+        self._changed = threading.Condition()
+        super().__init__(
             scheduler,
             apply=apply,
+            bind=bind,
+            bind_gang=bind_gang,
+            evict=evict,
             observe=observe,
             observers=observers,
             on_error=on_error,
+            max_binds=max_binds,
             clock=clock,
-            can_evict=evict is not None,
-            binds_gangs=bind_gang is not None,
-            max_binds=check_max_binds(max_binds),
+            lock=self._changed,
         )
-        if evict is not None:
-            allow_evictions(scheduler)
-        self._bind = check_binds(bind, bind_gang)
-        self._bind_gang = bind_gang
-        self._evict = evict
-        self._max_binds = max_binds
-        self._inbox = Inbox(DEFAULT_LIMIT)
-        self._changed = threading.Condition()
-        self._outcomes: deque[tuple[Operation, BaseException | None]] = deque()
         self._questions: deque[_Question] = deque()
-        self._fatal: BaseException | None = None
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
-        self._thread: int | None = None
-        self._is_broken = False
-        self._stops_at_once = False
 
     # For the host ---------------------------------------------------------------------------
-
-    def tell(self, *events: Event) -> None:
-        """Hand events in, in order. Thread-safe.
-
-        While 4,096 events wait, an update of an object replaces the event that waits for it. Call
-        ``ready`` before ``tell`` to slow down whatever produces the events.
-
-        Raises:
-            InvalidValueError: One is not an event; nothing was handed in.
-        """
-        for event in events:
-            check_event(event)
-        with self._changed:
-            for event in events:
-                self._inbox.put(event)
-            self._changed.notify_all()
 
     def ready(self, *, timeout: float | None = None) -> None:
         """Return as soon as fewer than 4,096 events wait. Thread-safe.
@@ -178,32 +141,6 @@ class Driver:
                 assert timeout is not None  # without a timeout, wait_for does not give up
                 waited = format_duration(timeout)
                 raise TimeoutError(f"{len(self._inbox)} events wait after {waited} s")
-
-    def rebuild(self) -> None:
-        """Have the scheduler read the whole cluster state, after all events submitted so far.
-
-        Call it after a lost watch, when the cluster state shows what was missed. Thread-safe.
-        """
-        with self._changed:
-            self._inbox.mark(Marker.REBUILD)
-            self._changed.notify_all()
-
-    def stop(self, *, at_once: bool = False) -> None:
-        """Let ``run`` return after all earlier events are processed and all binds have ended.
-
-        Thread-safe. Events that are handed in later are kept, and are processed by the next
-        ``run``.
-
-        Args:
-            at_once: Whether earlier events are kept, too. No further decision is made then, and
-                only the binds and evictions that were decided before are performed and reported.
-        """
-        with self._changed:
-            if at_once:
-                self._stops_at_once = True
-            else:
-                self._inbox.mark(Marker.STOP)
-            self._changed.notify_all()
 
     def ask(self, question: Callable[[Scheduler], T], *, timeout: float | None = None) -> T:
         """Return what a question about the scheduler returns, from any thread.
@@ -237,14 +174,6 @@ class Driver:
         finally:
             answer.cancel()
 
-    def __repr__(self) -> str:
-        return describe(
-            "blocking",
-            is_running=self._thread is not None,
-            events=len(self._inbox),
-            binds=len(self._engine.operations) + len(self._engine.under_way),
-        )
-
     # The loop -------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -265,68 +194,26 @@ class Driver:
                 raise RuntimeError("the driver is running already")
             self._thread = threading.get_ident()
         try:
-            if self._is_broken:
-                self._engine.resume()
-            self._is_broken = True
-            self._run()
+            self._begin()
+            for step in self._steps():
+                match step:
+                    case Step.PERFORM:
+                        self._perform()
+                    case Step.AWAIT_OUTCOME:
+                        self._sleep_until_an_outcome()
+                    case Step.SLEEP | Step.SLEEP_TO_STOP:
+                        self._sleep(stopping=step is Step.SLEEP_TO_STOP)
             self._is_broken = False
         finally:
             self._leave()
 
-    def _run(self) -> None:
-        engine, inbox = self._engine, self._inbox
-        self._perform()
-        while self._goes_on:
-            taken = self._take_batch()
-            if not self._decide(at_most=taken) or inbox.is_ready:
-                continue
-            stopping = inbox.stop_is_next
-            if stopping and not engine.is_busy:
-                with self._changed:
-                    inbox.take_stop()
-                break
-            if not stopping:
-                engine.settle()
-            if self._goes_on:
-                self._sleep(stopping=stopping)
-                self._perform()
-        while engine.is_busy:  # after a failure, or a stop at once
-            if not engine.can_start:
-                self._sleep_until_an_outcome()
-            self._perform()
-        failure = engine.take_failure()
-        if failure is not None:
-            raise failure
-
-    @property
-    def _goes_on(self) -> bool:
-        """Whether events are taken in and decisions made."""
-        return self._engine.failure is None and not self._stops_at_once
-
-    def _take_batch(self) -> int:
-        taken = 0
-        while taken < BATCH and self._goes_on:
-            with self._changed:
-                was_full = self._inbox.is_full
-                item = self._inbox.take()
-                if was_full:
-                    self._changed.notify_all()
-            if item is None:
-                break
-            taken += 1
-            self._engine.take(item)
-            self._perform()
-        return taken
-
-    def _decide(self, *, at_most: int) -> bool:
-        """Decide; return whether there is nothing left to decide about."""
-        decided = 0
-        while self._goes_on and (decided < at_most or not self._inbox.is_ready):
-            if not self._engine.decide():
-                return self._goes_on
-            decided += 1
-            self._perform()
-        return False
+    def _take(self) -> Event | Marker | None:
+        with self._changed:
+            was_full = self._inbox.is_full
+            item = self._inbox.take()
+            if was_full:
+                self._changed.notify_all()
+            return item
 
     def _perform(self) -> None:
         """Start operations, take in outcomes and answer questions, as far as there are any."""
@@ -336,9 +223,7 @@ class Driver:
             while self._outcomes:
                 engine.finish(*self._outcomes.popleft())
             self._answer()
-            if self._fatal is not None:
-                fatal, self._fatal = self._fatal, None
-                raise fatal
+            self._raise_fatal()
             if not engine.can_start:
                 return
 
@@ -359,26 +244,17 @@ class Driver:
     def _perform_one(self, operation: Operation) -> None:
         if operation not in self._engine.under_way:
             return  # reported as failed, since the pool could not start a thread
-        error: BaseException | None = None
-        try:
-            if operation.binds and self._bind_gang is not None:
-                call_plain("bind_gang", self._bind_gang, operation.binds)
-            elif isinstance(operation.effect, Bind):
-                call_plain("bind", self._bind, operation.effect)
-            elif self._evict is not None:
-                call_plain("evict", self._evict, operation.effect)
-        except FunctionKindError as raised:
-            error = self._fatal = raised
-        except Exception as raised:
-            error = raised
-        except BaseException as raised:
-            error = self._fatal = raised
-        self._ended(operation, error)
+        with self._outcome_of(operation) as call:
+            name, function, argument = call
+            call_plain(name, function, argument)
 
     def _ended(self, operation: Operation, error: BaseException | None) -> None:
         with self._changed:
             self._outcomes.append((operation, error))
-            self._changed.notify_all()
+            self._wake()
+
+    def _wake(self) -> None:
+        self._changed.notify_all()
 
     def _answer(self, *, at_the_end: bool = False) -> None:
         """Answer the questions whose turn it is; all of them if no more items are taken now."""
