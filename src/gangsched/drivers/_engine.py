@@ -91,6 +91,7 @@ class Operation:
 
 
 @final
+@define(eq=False, kw_only=True, repr=False)
 class Engine:
     """The state of a driver without its threads or tasks. Not thread-safe.
 
@@ -111,47 +112,20 @@ class Engine:
         under_way: What was started and has not ended.
     """
 
-    __slots__ = (
-        *(
-            "_apply",
-            "_binds_gangs",
-            "_can_evict",
-            "_clock",
-            "_evictions",
-            "_observe",
-            "_observers",
-            "_on_error",
-        ),
-        *("_max", "_scheduler", "_unreported", "failure", "operations", "under_way"),
-    )
-
-    def __init__(
-        self,
-        scheduler: DrivenScheduler,
-        *,
-        apply: Callable[[Event], object],
-        observe: Callable[[Effect], object] | None,
-        observers: Sequence[Observer],
-        on_error: ErrorHandler | None,
-        clock: Callable[[], float],
-        can_evict: bool,
-        binds_gangs: bool,
-        max_binds: int,
-    ) -> None:
-        self._scheduler = scheduler
-        self._apply = apply
-        self._observe = observe
-        self._observers = tuple(observers)
-        self._on_error = on_error
-        self._clock = clock
-        self._can_evict = can_evict
-        self._binds_gangs = binds_gangs
-        self._max = max_binds
-        self._evictions = Evictions()
-        self._unreported: list[Bound | BindFailed] = []
-        self.failure: Exception | None = None
-        self.operations: deque[Operation] = deque()
-        self.under_way: set[Operation] = set()
+    scheduler: DrivenScheduler
+    apply: Callable[[Event], object]
+    observe: Callable[[Effect], object] | None
+    observers: Sequence[Observer] = field(converter=tuple[Observer, ...])
+    on_error: ErrorHandler | None
+    clock: Callable[[], float]
+    can_evict: bool
+    binds_gangs: bool
+    max_binds: int
+    failure: Exception | None = field(default=None, init=False)
+    operations: deque[Operation] = field(factory=deque[Operation], init=False)
+    under_way: set[Operation] = field(factory=set[Operation], init=False)
+    _evictions: Evictions = field(factory=Evictions, init=False)
+    _unreported: list[Bound | BindFailed] = field(factory=list[Bound | BindFailed], init=False)
 
     # Calls of the scheduler -----------------------------------------------------------------
 
@@ -164,37 +138,17 @@ class Engine:
 
     def decide(self) -> bool:
         """Make one decision; return whether there was one to make."""
-        now = self._clock()
-        try:
-            effects = self._scheduler.schedule_one(now=now)
-        except Exception as error:
-            self._fail(error)
-            return False
-        if effects is None:
-            return False
-        self._returned(effects, now)
-        return True
+        return self._call(self.scheduler.schedule_one)
 
     def advance(self) -> None:
         """Let time pass: permit timeouts, backoff, evictions to be repeated."""
-        now = self._clock()
-        self.operations.extend(Operation(evict) for evict in self._evictions.due(now=now))
-        try:
-            effects = self._scheduler.advance(now=now)
-        except Exception as error:
-            self._fail(error)
-        else:
-            self._returned(effects, now)
+        due = self._evictions.due(now=self.clock())
+        self.operations.extend(Operation(evict) for evict in due)
+        self._call(self.scheduler.advance)
 
     def rebuild(self) -> None:
         """Have the scheduler read the whole cluster state."""
-        now = self._clock()
-        try:
-            effects = self._scheduler.rebuild(now=now)
-        except Exception as error:
-            self._fail(error)
-        else:
-            self._returned(effects, now)
+        self._call(self.scheduler.rebuild)
 
     def resume(self) -> None:
         """Continue after a ``run`` that did not end by ``stop``.
@@ -209,15 +163,15 @@ class Engine:
 
     def settle(self) -> None:
         """Tell the observers that nothing happens until time passes or an event comes."""
-        now = self._clock()
-        for observer in self._observers:
+        now = self.clock()
+        for observer in self.observers:
             self._guard(observer.settled, now)
 
     def timeout(self) -> float | None:
         """Return in how many seconds ``advance`` is due; None if only an event can do anything."""
-        deadlines = (self._scheduler.next_deadline(), self._evictions.next_deadline())
+        deadlines = (self.scheduler.next_deadline(), self._evictions.next_deadline())
         when = min((each for each in deadlines if each is not None), default=None)
-        return None if when is None else max(0.0, when - self._clock())
+        return None if when is None else max(0.0, when - self.clock())
 
     # Operations -----------------------------------------------------------------------------
 
@@ -249,7 +203,7 @@ class Engine:
     @property
     def can_start(self) -> bool:
         """Whether ``start`` returns an operation."""
-        return bool(self.operations) and len(self.under_way) < self._max
+        return bool(self.operations) and len(self.under_way) < self.max_binds
 
     @property
     def is_busy(self) -> bool:
@@ -263,9 +217,22 @@ class Engine:
 
     # Inside ---------------------------------------------------------------------------------
 
+    def _call(self, call: Callable[..., tuple[Effect, ...] | None]) -> bool:
+        """Call the scheduler; return whether it did anything."""
+        now = self.clock()
+        try:
+            effects = call(now=now)
+        except Exception as error:
+            self._fail(error)
+            return False
+        if effects is None:
+            return False
+        self._returned(effects, now)
+        return True
+
     def _take(self, event: Event) -> None:
         try:
-            self._apply(event)
+            self.apply(event)
         except Exception as error:
             self._refused(event, error)
             if isinstance(event, Bound):
@@ -280,11 +247,11 @@ class Engine:
             event.pod.deleted_at is not None or event.pod.is_finished
         ):
             self._evictions.end(event.pod.uid)
-        now = self._clock()
-        for observer in self._observers:
+        now = self.clock()
+        for observer in self.observers:
             self._guard(observer.event, event, now)
         try:
-            effects = self._scheduler.handle(event, now=now)
+            effects = self.scheduler.handle(event, now=now)
         except ClusterStateError as error:
             self._refused(event, error)
         except Exception as error:
@@ -297,7 +264,7 @@ class Engine:
     def _returned(self, effects: tuple[Effect, ...], now: float) -> None:
         # operations first: whatever an observer raises, they are performed
         binds: deque[Operation] = deque()
-        releases = self._releases(effects) if self._binds_gangs else {}
+        releases = self._releases(effects) if self.binds_gangs else {}
         for effect in effects:
             if isinstance(effect, Bind):
                 release = releases.get(effect.uid, [])
@@ -306,16 +273,16 @@ class Engine:
                     self.operations.append(binds[-1])
                 if effect.uid in releases:
                     release.append(binds[-1])
-            elif isinstance(effect, Evict) and self._can_evict:
+            elif isinstance(effect, Evict) and self.can_evict:
                 self._evictions.begin(effect)
                 self.operations.append(Operation(effect))
-        for observer in self._observers:
+        for observer in self.observers:
             self._guard(observer.effects, effects, now)
         for effect in effects:
             _log.debug("%s", effect)
-            if self._observe is not None:
-                self._guard(self._observe, effect)
-            if isinstance(effect, Evict) and not self._can_evict:
+            if self.observe is not None:
+                self._guard(self.observe, effect)
+            if isinstance(effect, Evict) and not self.can_evict:
                 expected = (
                     f"a function that evicts pods, as the scheduler asks to evict {effect.uid}"
                 )
@@ -334,7 +301,7 @@ class Engine:
         repeated = {e.uid for e in effects if isinstance(e, Bind) and e.uid not in released}
         if len(repeated) > 1:
             groups: dict[GroupKey, list[PodUID]] = {}
-            for row in ask_scheduler(self._scheduler, _binding):
+            for row in ask_scheduler(self.scheduler, _binding):
                 if row.uid in repeated and row.group is not None:
                     groups.setdefault(row.group, []).append(row.uid)
             parts += groups.values()
@@ -349,7 +316,7 @@ class Engine:
         if error is None:
             self._evictions.end(evict.uid)
             return
-        if not self._evictions.failed(evict, now=self._clock()):
+        if not self._evictions.failed(evict, now=self.clock()):
             return  # the pod is gone, which is what was wanted
         failed = error if isinstance(error, Exception) else RuntimeError(_said(error))
         _log.warning("eviction of %s from %s failed: %s", evict.uid, evict.node, _said(error))
@@ -360,8 +327,8 @@ class Engine:
         self._tell_error(event, error)
 
     def _tell_error(self, what: Event | Evict, error: Exception) -> None:
-        if self._on_error is not None:
-            self._guard(self._on_error, what, error)
+        if self.on_error is not None:
+            self._guard(self.on_error, what, error)
 
     def _guard(self, call: Callable[P, object], *args: P.args, **named: P.kwargs) -> None:
         """Call a function of the host; keep what it raises, to end ``run`` with it."""

@@ -71,7 +71,7 @@ class DriverShell(Generic[R]):
     ) -> None:
         self._scheduler = scheduler
         self._engine = Engine(
-            scheduler,
+            scheduler=scheduler,
             apply=apply,
             observe=observe,
             observers=observers,

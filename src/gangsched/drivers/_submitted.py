@@ -17,17 +17,17 @@ Rules:
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Generic, final
 
 from attrs import define, evolve, field
 
 from gangsched._core._standing import is_quorum
-from gangsched.errors import InvalidValueError
+from gangsched.drivers._contract import E
+from gangsched.errors import GangRejectedError, InvalidValueError
 from gangsched.events import (
-    Effect,
     Event,
-    GroupRestarted,
     NodeDeleted,
     PodAdded,
     PodDeleted,
@@ -39,9 +39,7 @@ from gangsched.gangs import Gang
 from gangsched.membership import membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID, RestartPolicy
 
-__all__ = ["CLOSED", "JobState", "Submitted", "SubmittedJobs", "Watch", "failed"]
-
-CLOSED: Final = "the host was closed before the job started"
+__all__ = ["JobState", "Submitted", "SubmittedJobs"]
 
 
 class JobState(enum.Enum):
@@ -64,14 +62,14 @@ _WITHDRAWN: Final = {
 
 
 @define(eq=False)
-class Submitted:
+class Submitted(Generic[E]):
     """One job.
 
     Attributes:
-        key: The key of its group, or ``namespace/name`` of its only pod.
         pods: Its pods by UID.
         group: Its group; None for a single pod.
-        roles: The role of each pod that has one.
+        known: Set once the scheduler has been told of all its pods, or never will be.
+        decided: Set once it has started, or can no longer start.
         places: The node of each pod that is placed.
         lost: The pods that failed, or whose machine is lost, since the last restart of the job.
         starting: The pods whose start is under way, each with the thread or the task that it is in.
@@ -80,16 +78,24 @@ class Submitted:
         start_error: The exception of its last start that failed; None if none did.
     """
 
-    key: str
     pods: dict[PodUID, Pod]
     group: PodGroup | None
-    roles: dict[PodUID, str]
+    known: E
+    decided: E
     places: dict[PodUID, NodeName] = field(factory=dict[PodUID, NodeName])
     lost: set[PodUID] = field(factory=set[PodUID])
-    starting: dict[PodUID, object] = field(factory=dict[PodUID, object])
+    starting: dict[PodUID, Any] = field(factory=dict[PodUID, Any])
     has_started: bool = False
     end: JobState | None = None
     start_error: Exception | None = None
+    _outcome: Mapping[str, NodeName] | str = ""
+    _cause: BaseException | None = None
+    _before: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> str:
+        """The key of its group, or ``namespace/name`` of its only pod."""
+        return next(iter(self.pods.values())).key if self.group is None else self.group.key
 
     @property
     def state(self) -> JobState:
@@ -98,14 +104,54 @@ class Submitted:
             return self.end
         return JobState.STARTED if self.has_started else JobState.PENDING
 
-    @property
-    def rejection(self) -> str | None:
-        """Why it was withdrawn and can no longer start; None if it has started, or still can."""
-        if self.has_started or self.end is None:
-            return None
+    def outcome(self) -> Mapping[str, NodeName]:
+        """Return where its pods were when it started, once that is decided.
+
+        Raises:
+            GangRejectedError: It can no longer start.
+        """
+        if isinstance(self._outcome, str):
+            raise GangRejectedError(self.key, self._outcome) from self._cause
+        return self._outcome
+
+    def take_in(self, uid: PodUID) -> None:
+        """Note that the scheduler has been told of a pod."""
+        if uid == next(reversed(self.pods)):
+            self.known.set()
+
+    def withdraw(self, end: JobState) -> None:
+        """Note that it is finished or cancelled."""
+        self.end, self._before = end, frozenset(self.named_places())
+        self.known.set()
+        self._settle()
+
+    def host_ended(self, reason: str, cause: BaseException | None) -> None:
+        """Note that its host does nothing any more."""
+        if not self.has_started:
+            self.end = JobState.CANCELLED
+            self._reject(reason, cause)
+        self.known.set()
+
+    def to_end(self) -> dict[str, NodeName]:
+        """Return the pods that are left for the caller to end, with their nodes.
+
+        Of a job that is finished they are those that were placed since.
+        """
+        left = self.named_places().items()
+        is_cancelled = self.end is JobState.CANCELLED
+        return {name: node for name, node in left if is_cancelled or name not in self._before}
+
+    def _settle(self) -> None:
+        """End the waits if it was withdrawn and can no longer start."""
         if self.end is JobState.FINISHED and self.starting:
-            return None
-        return _WITHDRAWN[self.end]
+            return  # these starts may still place a quorum
+        if self.end is not None and not self.has_started:
+            self._reject(_WITHDRAWN[self.end])
+
+    def _reject(self, reason: str, cause: BaseException | None = None) -> None:
+        if not self.decided.is_set():
+            self._outcome, self._cause = reason, cause
+            self.decided.set()
 
     def events(self) -> Iterator[Event]:
         """Yield the events that add the job."""
@@ -126,13 +172,19 @@ class Submitted:
         placed = ((pod.name, self.places.get(uid)) for uid, pod in self.pods.items())
         return {name: node for name, node in placed if node is not None}
 
-    def place(self, uid: PodUID, node: NodeName) -> bool:
-        """Record that a pod is placed; return whether the job starts with that."""
+    def place(self, uid: PodUID, node: NodeName) -> None:
+        """Note that a pod is placed; the job may have started with that."""
         self.places[uid] = node
         if self.has_started or self.end is JobState.CANCELLED or not self._has_quorum():
-            return False
+            return
         self.has_started = True
-        return True
+        self._outcome = MappingProxyType(self.named_places())
+        self.decided.set()
+
+    def start_has_ended(self, uid: PodUID) -> None:
+        """Note that the start of a pod is no longer under way."""
+        del self.starting[uid]
+        self._settle()
 
     @property
     def policy(self) -> RestartPolicy | None:
@@ -158,19 +210,26 @@ class Submitted:
     def _has_quorum(self) -> bool:
         if self.group is None:
             return len(self.places) == len(self.pods)
-        placed = map(self.roles.get, self.places)
-        return is_quorum(self.group.min_available, self.group.roles, placed)
+        claims = (membership(self.pods[uid]) for uid in self.places)
+        roles = ("" if claim is None else claim.role for claim in claims)
+        return is_quorum(self.group.min_available, self.group.roles, roles)
 
 
 @final
-class SubmittedJobs:
+class SubmittedJobs(Generic[E]):
     """The jobs that a host knows, by key."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, Submitted] = {}
-        self._of: dict[PodUID, Submitted] = {}
+        self._jobs: dict[str, Submitted[E]] = {}
+        self._of: dict[PodUID, Submitted[E]] = {}
 
-    def add(self, job: Gang | Pod, *, now: float, can_evict: bool) -> Submitted:
+    def __iter__(self) -> Iterator[Submitted[E]]:
+        """Iterate over the jobs, in the order of their submission."""
+        return iter(self._jobs.values())
+
+    def add(
+        self, job: Gang | Pod, *, now: float, can_evict: bool, event: Callable[[], E]
+    ) -> Submitted[E]:
         """Add a job.
 
         Raises:
@@ -178,14 +237,13 @@ class SubmittedJobs:
                 taken, or it has a restart policy and the host cannot evict.
         """
         if isinstance(job, Gang):
-            group = evolve(job.group, created_at=now)
-            pods = [evolve(pod, created_at=now) for pod in job.pods]
-            made = Submitted(group.key, {pod.uid: pod for pod in pods}, group, _roles(pods))
+            group, given = evolve(job.group, created_at=now), job.pods
         elif isinstance(job, Pod):
-            pod = evolve(job, created_at=now)
-            made = Submitted(pod.key, {pod.uid: pod}, None, {})
+            group, given = None, (job,)
         else:
             raise InvalidValueError("job", job, "a Gang or a Pod")
+        pods = {pod.uid: evolve(pod, created_at=now) for pod in given}
+        made = Submitted(pods, group, event(), event())
         if made.policy is not None and not can_evict:
             expected = "None, or a host with evict: a restart evicts the pods that are left"
             raise InvalidValueError("restart", made.policy, expected)
@@ -198,19 +256,13 @@ class SubmittedJobs:
         self._of.update(dict.fromkeys(made.pods, made))
         return made
 
-    def key_of_last(self, uid: PodUID) -> str | None:
-        """Return the key of the job of which a pod is the last; None for any other pod."""
-        job = self._of.get(uid)
-        return job.key if job is not None and next(reversed(job.pods)) == uid else None
-
-    def remove(self, key: str) -> Submitted | None:
-        """Forget a job; None if it is not known."""
-        job = self._jobs.pop(key, None)
-        for uid in () if job is None else job.pods:
+    def remove(self, job: Submitted[E]) -> None:
+        """Forget a job."""
+        del self._jobs[job.key]
+        for uid in job.pods:
             del self._of[uid]
-        return job
 
-    def job(self, key: str) -> Submitted | None:
+    def job(self, key: str) -> Submitted[E] | None:
         """Return a job by its key; None if it is not known."""
         return self._jobs.get(key)
 
@@ -232,47 +284,6 @@ class SubmittedJobs:
                         if node == event.name:
                             yield job.failed(uid)
 
-    def job_of(self, uid: PodUID) -> Submitted | None:
+    def job_of(self, uid: PodUID) -> Submitted[E] | None:
         """Return the job of a pod; None if it is not known."""
         return self._of.get(uid)
-
-
-def _roles(pods: list[Pod]) -> dict[PodUID, str]:
-    claims = ((pod.uid, membership(pod)) for pod in pods)
-    return {uid: claim.role for uid, claim in claims if claim is not None and claim.role}
-
-
-@final
-class Watch:
-    """Observes which pods the scheduler has been told of, and which jobs it restarts."""
-
-    def __init__(
-        self,
-        taken_in: Callable[[PodUID], None],
-        lost: Callable[[PodUID], None],
-        restarted: Callable[[GroupKey], None],
-    ) -> None:
-        self._taken_in = taken_in
-        self._lost = lost
-        self._restarted = restarted
-
-    def event(self, event: Event, now: float) -> None:
-        """Note a pod that was added, or that has failed."""
-        if isinstance(event, PodAdded):
-            self._taken_in(event.pod.uid)
-        elif isinstance(event, PodUpdated) and event.pod.phase is PodPhase.FAILED:
-            self._lost(event.pod.uid)
-
-    def effects(self, effects: tuple[Effect, ...], now: float) -> None:
-        """Note the jobs that are restarted."""
-        for effect in effects:
-            if isinstance(effect, GroupRestarted):
-                self._restarted(effect.group)
-
-    def settled(self, now: float) -> None:
-        """Do nothing."""
-
-
-def failed(error: BaseException) -> str:
-    """Return why a host does nothing any more, in one phrase."""
-    return f"the scheduler ended with an error: {str(error) or repr(error)}"
