@@ -208,13 +208,13 @@ class GangRejectedError(GangschedError):
 
 
 class HostClosedError(GangschedError, RuntimeError):
-    """A method of a host was called that has been closed, or that an error has ended.
+    """A method of a host was called that has not been started, or has ended.
 
     An error that ended the host, such as a ``PluginError``, is chained as the cause.
 
     Attributes:
         call: The method.
-        reason: Why the host does nothing any more.
+        reason: Why the host does nothing.
     """
 
     def __init__(self, call: str, reason: str) -> None:

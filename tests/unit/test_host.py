@@ -109,6 +109,12 @@ class Threads:
         self.host.__enter__()
         return self
 
+    async def start(self) -> None:
+        self.host.start()
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self.host.stop)
+
     async def __aexit__(self, *_error: object) -> None:
         await self.aclose()
 
@@ -567,18 +573,25 @@ def test_question_that_a_withdrawal_overtakes_is_refused(monkeypatch: pytest.Mon
             host.why(job)
 
 
-def test_question_about_a_job_that_is_cancelled_meanwhile_is_refused_on_asyncio() -> None:
-    async def story(host: Any, _starts: Starts) -> None:
-        job = host.submit(TRAIN)  # the host is not entered: the job is not taken in
-        asked = asyncio.create_task(host.why(job))
-        await asyncio.sleep(0)
-        assert not asked.done()
-        assert await host.cancel(job) == {}
-        with pytest.raises(UnknownPodError):
-            await asked
-        await host.aclose()
+@both
+def test_question_about_a_job_that_is_cancelled_meanwhile_is_refused(kind: Any) -> None:
+    async def story(host: Any, starts: Starts) -> None:
+        async with host:
+            host.tell(node(1))
+            host.submit(POD)
+            await starts.begun.wait()
+            job = host.submit(TRAIN)  # not taken in while the only start is under way
+            asked = asyncio.create_task(host.why(job))
+            await asyncio.sleep(0.01)
+            assert not asked.done()
+            cancelling = asyncio.create_task(host.cancel(job))
+            await until_on_loop(lambda: job.state is JobState.CANCELLED)
+            starts.let_go.set()
+            assert await cancelling == {}
+            with pytest.raises(UnknownPodError):
+                await asked
 
-    run(AsyncHost, story)
+    run(kind, story, Starts("p"), max_starts=1)
 
 
 @both
@@ -648,20 +661,23 @@ def test_calls_of_a_host_that_a_plugin_ended_raise_its_error_at_once(kind: Any) 
 
 @both
 def test_question_that_waits_for_its_job_is_refused_when_an_error_ends_the_host(kind: Any) -> None:
-    async def story(host: Any, _starts: Starts) -> None:
-        host.tell(node(1))
+    async def story(host: Any, starts: Starts) -> None:
+        await host.start()
+        host.tell(node(2))
+        host.submit(POD)
+        await starts.begun.wait()
         host.submit(BAD)
         host.tell(*(NodeAdded(Node(name=f"n-{index}")) for index in range(100)))
-        late = host.submit(POD)  # more events later than the driver takes in before it decides
+        late = host.submit(TRAIN)  # more events later than the driver takes in before it decides
         asked = asyncio.create_task(host.why(late))
         await asyncio.sleep(0)
-        await host.__aenter__()
+        starts.let_go.set()
         with pytest.raises(HostClosedError, match="why was refused"):
             await asked
         with pytest.raises(PluginError):
-            await host.aclose()
+            await host.stop()
 
-    run(kind, story, make=broken)
+    run(kind, story, Starts("p"), make=broken, max_starts=1)
 
 
 @both
@@ -725,13 +741,84 @@ def test_driver_that_was_stopped_ends_the_waits(kind: Any) -> None:
     run(kind, story)
 
 
+# Hosts that start and stop ----------------------------------------------------------------------
+
+
 @both
-def test_host_that_never_ran_ends_the_waits_when_it_is_closed(kind: Any) -> None:
+def test_host_that_was_not_started_refuses_jobs_and_questions_and_says_so(kind: Any) -> None:
     async def story(host: Any, _starts: Starts) -> None:
-        job = host.submit(POD)
-        await host.aclose()
-        with pytest.raises(GangRejectedError, match="the host was closed"):
-            await job.started()
+        async with kind(start=_starts.start) as other:
+            foreign = other.submit(LARGE)
+        host.tell(node(1))  # what is told is kept
+        for name in ("submit", "why"):
+            refused = f"{name} was refused: the host has not been started; call start"
+            with pytest.raises(HostClosedError, match=refused) as said:
+                await call(host, name, foreign)
+            assert (said.value.call, said.value.__cause__) == (name, None)
+        await host.start()
+        assert await host.submit(POD).started() == {"p": "a"}
+        await host.stop()
+
+    run(kind, story)
+
+
+@both
+def test_host_is_started_once(kind: Any) -> None:
+    async def story(host: Any, _starts: Starts) -> None:
+        await host.start()
+        for again in (host.start, host.__aenter__):
+            with pytest.raises(HostClosedError, match="start was refused: the host was started"):
+                await again()
+        host.tell(node(1))
+        assert await host.submit(POD).started() == {"p": "a"}
+        await host.stop()
+        with pytest.raises(HostClosedError, match=r"start was refused: .*ended; make another"):
+            await host.start()
+
+    run(kind, story)
+
+
+@both
+def test_host_may_be_stopped_again_and_from_several_places(kind: Any) -> None:
+    async def story(host: Any, starts: Starts) -> None:
+        async with host:
+            host.tell(node(1))
+            job = host.submit(POD)
+            await starts.begun.wait()
+            stops = [asyncio.create_task(host.stop()) for _ in range(2)]
+            await asyncio.sleep(0.01)
+            assert [each.done() for each in stops] == [False, False]  # a start is under way
+            starts.let_go.set()
+            await asyncio.gather(*stops)
+            assert await job.started() == {"p": "a"}
+            await host.stop()
+
+    run(kind, story, Starts("p"))
+
+
+@both
+def test_stopped_host_answers_about_its_jobs_at_once(kind: Any) -> None:
+    async def story(host: Any, _starts: Starts) -> None:
+        await host.start()
+        host.tell(node(1))
+        running, waiting = host.submit(POD), host.submit(LARGE)
+        await running.started()
+        await host.stop()
+        assert str(await host.why(running)) == "on a"
+        assert "does not fit" in str(await host.why(waiting))
+
+    run(kind, story)
+
+
+@both
+def test_host_that_is_stopped_before_it_was_started_cannot_be_started(kind: Any) -> None:
+    async def story(host: Any, _starts: Starts) -> None:
+        await host.stop()
+        for name in ("tell", "submit"):
+            with pytest.raises(HostClosedError, match="closed or has ended"):
+                await call(host, name, None)
+        with pytest.raises(HostClosedError, match="make another"):
+            await host.start()
 
     run(kind, story)
 

@@ -75,8 +75,8 @@ class AsyncHost(HostShell[AsyncJob, aio.Driver]):
         clock: Callable[[], float] = epoch_seconds,
     ) -> None:
         check_plain(on_start_error=on_start_error)
-        self._start = start
-        self._evict = evict
+        self._start_pod = start
+        self._evict_pod = evict
         super().__init__(
             aio.Driver,
             event=asyncio.Event,
@@ -89,9 +89,13 @@ class AsyncHost(HostShell[AsyncJob, aio.Driver]):
         )
         self._running: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> AsyncHost:
-        self._check("__aenter__")
+    async def start(self) -> None:
+        """Run the scheduler, in a task; see ``Host.start``."""
+        self._open()
         self._running = asyncio.create_task(self._run())
+
+    async def __aenter__(self) -> AsyncHost:
+        await self.start()
         return self
 
     async def __aexit__(
@@ -100,7 +104,7 @@ class AsyncHost(HostShell[AsyncJob, aio.Driver]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.aclose()
+        await self.stop()
 
     async def finish(self, job: AsyncJob) -> Mapping[str, NodeName]:
         """Report that a job has ended; see ``Host.finish``."""
@@ -117,12 +121,16 @@ class AsyncHost(HostShell[AsyncJob, aio.Driver]):
         self._known(job)
         return self.driver.ask(lambda scheduler: scheduler.why(job.key))
 
-    async def aclose(self) -> None:
-        """Stop after all that was handed in; see ``Host.close``."""
+    async def stop(self) -> None:
+        """Stop after all that was handed in; see ``Host.stop``."""
         self._close()
         if self._running is not None:
             await asyncio.gather(self._running, return_exceptions=True)
         self._closed()
+
+    async def aclose(self) -> None:
+        """Stop; the same as ``stop``."""
+        await self.stop()
 
     async def _run(self) -> None:
         try:
@@ -143,9 +151,9 @@ class AsyncHost(HostShell[AsyncJob, aio.Driver]):
 
     async def _bind(self, effect: Bind) -> None:
         with self._starting(effect, asyncio.current_task()) as pod:
-            await wait_for("start", self._start, pod, effect.node)
+            await wait_for("start", self._start_pod, pod, effect.node)
 
     async def _end(self, effect: Evict) -> None:
         with self._ending(effect) as pod:
-            if pod is not None and self._evict is not None:
-                await wait_for("evict", self._evict, pod, effect.node)
+            if pod is not None and self._evict_pod is not None:
+                await wait_for("evict", self._evict_pod, pod, effect.node)

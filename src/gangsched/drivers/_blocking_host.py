@@ -83,8 +83,8 @@ class Host(HostShell[Job, blocking.Driver]):
         clock: Callable[[], float] = epoch_seconds,
     ) -> None:
         check_plain(start=start, evict=evict, on_start_error=on_start_error)
-        self._start = start
-        self._evict = evict
+        self._start_pod = start
+        self._evict_pod = evict
         self._changed = threading.Condition()
         super().__init__(
             blocking.Driver,
@@ -98,9 +98,17 @@ class Host(HostShell[Job, blocking.Driver]):
         )
         self._thread = threading.Thread(target=self._run, name="gangsched", daemon=True)
 
-    def __enter__(self) -> Host:
-        self._check("__enter__")
+    def start(self) -> None:
+        """Run the scheduler, in a thread; ``with`` calls this, and ``stop`` at its end.
+
+        Raises:
+            HostClosedError: The host was started before, is being closed, or has ended.
+        """
+        self._open()
         self._thread.start()
+
+    def __enter__(self) -> Host:
+        self.start()
         return self
 
     def __exit__(
@@ -109,7 +117,7 @@ class Host(HostShell[Job, blocking.Driver]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        self.stop()
 
     def finish(self, job: Job) -> Mapping[str, NodeName]:
         """Report that a job has ended: its pods are gone, and their nodes are free.
@@ -142,7 +150,7 @@ class Host(HostShell[Job, blocking.Driver]):
 
         Raises:
             UnknownPodError: The job has been finished or cancelled.
-            HostClosedError: An error has ended the host; it is the cause.
+            HostClosedError: The host has not been started, or an error, the cause, has ended it.
         """
         self._known(job).known.wait()
         self._known(job)
@@ -150,8 +158,11 @@ class Host(HostShell[Job, blocking.Driver]):
         self._known(job)  # else it may tell of a job of which some pods are deleted
         return answer
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """Stop after all that was handed in; end the waits for jobs that have not started.
+
+        Returns once the starts that are under way have ended. It may be called again, and does
+        nothing more then. The host cannot be started again.
 
         Raises:
             Exception: What ended the driver, such as an error of a plugin. Only the first call
@@ -161,6 +172,10 @@ class Host(HostShell[Job, blocking.Driver]):
         if self._thread.ident is not None:
             self._thread.join()
         self._closed()
+
+    def close(self) -> None:
+        """Stop; the same as ``stop``."""
+        self.stop()
 
     def _run(self) -> None:
         try:
@@ -181,12 +196,12 @@ class Host(HostShell[Job, blocking.Driver]):
 
     def _bind(self, effect: Bind) -> None:
         with self._starting(effect, threading.get_ident()) as pod:
-            call_plain("start", self._start, pod, effect.node)
+            call_plain("start", self._start_pod, pod, effect.node)
 
     def _end(self, effect: Evict) -> None:
         with self._ending(effect) as pod:
-            if pod is not None and self._evict is not None:
-                call_plain("evict", self._evict, pod, effect.node)
+            if pod is not None and self._evict_pod is not None:
+                call_plain("evict", self._evict_pod, pod, effect.node)
 
     def _start_has_ended(self) -> None:
         self._changed.notify_all()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, final
 
 from gangsched.drivers._contract import E, Flag
 from gangsched.drivers._loop import DriverShell
@@ -38,7 +38,9 @@ __all__ = ["HostShell", "JobShell"]
 J = TypeVar("J", bound="JobShell[Any]")
 D = TypeVar("D", bound=DriverShell[Any])
 
-_CLOSED = "the host is being closed or has ended"
+_NOT_STARTED: Final = "the host has not been started; call start(), or enter it by with"
+_STARTED: Final = "the host was started already"
+_CLOSED: Final = "the host is being closed or has ended; make another one"
 
 
 class JobShell(Generic[E]):
@@ -112,6 +114,7 @@ class HostShell(Generic[J, D]):
             max_binds=max_starts,
             clock=clock,
         )
+        self._is_started = False
         self._is_closing = False
         self._has_ended = False
         self._failure: BaseException | None = None
@@ -139,10 +142,11 @@ class HostShell(Generic[J, D]):
         Raises:
             InvalidValueError: It is neither; its key or the UID of a pod is in use; or it has a
                 restart policy, and the host has no *evict*.
-            HostClosedError: The host is being closed, or has ended.
+            HostClosedError: The host has not been started, is being closed, or has ended.
         """
         with self._lock:
             self._check("submit")
+            self._check_started("submit")
             submitted = self._jobs.add(
                 job, now=self._clock(), can_evict=self._can_evict, event=self._event
             )
@@ -168,6 +172,7 @@ class HostShell(Generic[J, D]):
         """Return a job about which ``why`` may be asked."""
         submitted = self._submitted(job)
         self._check_failure("why")
+        self._check_started("why")
         if self._jobs.job(submitted.key) is not submitted:
             raise UnknownPodError(submitted.key)
         return submitted
@@ -225,7 +230,15 @@ class HostShell(Generic[J, D]):
     def _start_has_ended(self) -> None:
         """Wake what waits for a start. Called under the lock."""
 
-    # The end ----------------------------------------------------------------------------------
+    # Start and stop ---------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Begin: what follows runs the driver."""
+        with self._lock:
+            self._check("start")
+            if self._is_started:
+                raise HostClosedError("start", _STARTED)
+            self._is_started = True
 
     def _close(self) -> None:
         with self._lock:
@@ -251,6 +264,10 @@ class HostShell(Generic[J, D]):
         self._check_failure(call)
         if self._is_closing or self._has_ended:
             raise HostClosedError(call, _CLOSED)
+
+    def _check_started(self, call: str) -> None:
+        if not self._is_started and not self._has_ended:
+            raise HostClosedError(call, _NOT_STARTED)
 
     def _check_failure(self, call: str) -> None:
         if self._failure is not None:

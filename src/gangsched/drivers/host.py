@@ -12,6 +12,8 @@
 A host stands on a driver, and the driver on the four calls of ``Scheduler``. Whatever the host does
 not offer is done with its ``driver``.
 
+``with`` is ``start`` and ``stop``, which may be called by themselves.
+
 Rules:
   R1  ``start`` is called for each pod once the scheduler has decided about all that must start
       with it; a job has started when ``start`` has returned for its quorum;
@@ -20,7 +22,7 @@ Rules:
   R3  a pod that a policy evicts is ended by ``evict``, and then queued again;
   R4  a job that can never start is no error: ask ``why``;
   R5  an error that ends the scheduler, such as one of a plugin, ends every wait. From then on each
-      method but ``close`` raises ``HostClosedError`` with that error as its cause.
+      method but ``stop`` raises ``HostClosedError`` with that error as its cause.
 """
 
 from __future__ import annotations
