@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from types import TracebackType
-from typing import final
+from typing import Any, final
 
 from gangsched import presets
 from gangsched.drivers import aio
@@ -45,8 +45,7 @@ class AsyncJob(JobShell[asyncio.Event]):
 class AsyncHost(HostShell[AsyncJob, aio.Driver]):
     """Starts gangs whole on nodes, in a program on asyncio; the twin of ``Host``.
 
-    All methods are called in the thread of the event loop. It keeps nothing when its process ends,
-    and cannot be restored from a snapshot, which contains no job; a driver can.
+    All methods are called in the thread of the event loop.
 
     Args:
         start: Starts a pod on a node, in a task of its own; see ``Host``.
@@ -56,6 +55,7 @@ class AsyncHost(HostShell[AsyncJob, aio.Driver]):
         make: Makes the scheduler, such as ``presets.gang``.
         max_starts: How many calls of *start* may be under way at once.
         clock: Seconds that never go back.
+        snapshot: The state of another host, with whose jobs this one goes on; see ``Host``.
 
     Raises:
         InvalidValueError: *max_starts* is not an int >= 1, or *on_start_error* is a coroutine
@@ -73,6 +73,7 @@ class AsyncHost(HostShell[AsyncJob, aio.Driver]):
         make: Callable[[ClusterState], Scheduler] = presets.gang,
         max_starts: int = 64,
         clock: Callable[[], float] = epoch_seconds,
+        snapshot: Mapping[str, Any] | None = None,
     ) -> None:
         check_plain(on_start_error=on_start_error)
         self._start_pod = start
@@ -86,6 +87,7 @@ class AsyncHost(HostShell[AsyncJob, aio.Driver]):
             make=make,
             max_starts=max_starts,
             clock=clock,
+            snapshot=snapshot,
         )
         self._running: asyncio.Task[None] | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import final
+from typing import Any, final
 
 from gangsched import presets
 from gangsched._seconds import format_duration
@@ -64,10 +64,13 @@ class Host(HostShell[Job, blocking.Driver]):
         make: Makes the scheduler, such as ``presets.gang``.
         max_starts: How many calls of *start* may be under way at once.
         clock: Seconds that never go back.
+        snapshot: What ``snapshot`` of another host returned, to go on with its jobs; its functions
+            and its *make* have to be given again. The clock must not be behind that of the other.
 
     Raises:
         InvalidValueError: *max_starts* is not an int >= 1, or a function is a coroutine function.
-            That *start* or *evict* returns an awaitable ends the host.
+            That *start* or *evict* returns an awaitable ends the host. Or *snapshot* is malformed,
+            or of a scheduler that was made otherwise.
     """
 
     _job = Job
@@ -81,6 +84,7 @@ class Host(HostShell[Job, blocking.Driver]):
         make: Callable[[ClusterState], Scheduler] = presets.gang,
         max_starts: int = 64,
         clock: Callable[[], float] = epoch_seconds,
+        snapshot: Mapping[str, Any] | None = None,
     ) -> None:
         check_plain(start=start, evict=evict, on_start_error=on_start_error)
         self._start_pod = start
@@ -95,6 +99,7 @@ class Host(HostShell[Job, blocking.Driver]):
             make=make,
             max_starts=max_starts,
             clock=clock,
+            snapshot=snapshot,
         )
         self._thread = threading.Thread(target=self._run, name="gangsched", daemon=True)
 

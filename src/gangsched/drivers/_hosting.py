@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Generic, TypeVar, final
 
 from gangsched.drivers._contract import E, Flag
+from gangsched.drivers._host_snapshot import job_of, read_host, write_host
 from gangsched.drivers._loop import DriverShell
 from gangsched.drivers._submitted import JobState, Submitted, SubmittedJobs
 from gangsched.errors import HostClosedError, InvalidValueError, UnknownPodError
@@ -97,6 +98,7 @@ class HostShell(Generic[J, D]):
         make: Callable[[ClusterState], Scheduler],
         max_starts: int,
         clock: Callable[[], float],
+        snapshot: Mapping[str, Any] | None,
     ) -> None:
         self._event = event
         self._lock = lock
@@ -104,10 +106,16 @@ class HostShell(Generic[J, D]):
         self._on_start_error = on_start_error
         self._clock = clock
         self._jobs: SubmittedJobs[Any] = SubmittedJobs()
-        cluster = InMemoryCluster()
+        self._cluster = InMemoryCluster()
+        kept = None if snapshot is None else read_host(snapshot)
+        for change in () if kept is None else kept.cluster:
+            self._cluster.apply(change)
+        scheduler = make(self._cluster)
+        if kept is not None:
+            scheduler.restore(kept.scheduler)
         self.driver = driver(
-            make(cluster),
-            apply=cluster.apply,
+            scheduler,
+            apply=self._cluster.apply,
             bind=self._bind,
             evict=self._end if can_evict else None,
             observers=(_Watch(self),),
@@ -119,6 +127,10 @@ class HostShell(Generic[J, D]):
         self._has_ended = False
         self._failure: BaseException | None = None
         self._raises_failure = True
+        if kept is not None:
+            for row in kept.jobs:
+                self._jobs.put(job_of(row, self._cluster, event), can_evict=can_evict)
+            self.driver.rebuild()
 
     def tell(self, *events: Event) -> None:
         """Hand events in, in order: nodes that come and go, pods that have failed.
@@ -153,7 +165,31 @@ class HostShell(Generic[J, D]):
         self.driver.tell(*submitted.events())
         return self._job(submitted)
 
+    def jobs(self) -> dict[str, J]:
+        """Return the jobs that were not finished or cancelled, by key, in the order they came."""
+        with self._lock:
+            return {job.key: self._job(job) for job in self._jobs}
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state of the host, as plain data for JSON: another host goes on with it.
+
+        Take it after ``stop``, or while the host runs: it has all that was handed in before. A
+        *start* that is under way is called again by the next host, and so is an *evict*.
+
+        Runtime complexity: O(nodes + pods + groups).
+
+        Raises:
+            HostClosedError: An error has ended the host; it is the cause.
+        """
+        self._check_failure("snapshot")
+        return self.driver.ask(self._written)
+
     # Jobs -------------------------------------------------------------------------------------
+
+    def _written(self, scheduler: Scheduler) -> dict[str, Any]:
+        waiting = self.driver.waiting()
+        with self._lock:
+            return write_host(scheduler, self._cluster, waiting, self._jobs)
 
     def _withdraw(self, job: object, end: JobState) -> Submitted[Any] | None:
         """Remove a job; None if it was removed before. Its starts are waited for by the shell."""

@@ -136,6 +136,10 @@ class Inbox:
                     del replaceable[subject]
         return slot.item
 
+    def events(self) -> tuple[Event, ...]:
+        """Return the events that wait, in order. O(waiting)."""
+        return tuple(each.item for each in self._slots if not isinstance(each.item, Marker))
+
     def take_stop(self) -> bool:
         """Remove ``STOP`` if it is the first item; return whether it was."""
         if not self.stop_is_next:

@@ -33,10 +33,12 @@ from gangsched.drivers._engine import BATCH, Engine, Operation
 from gangsched.drivers._inbox import DEFAULT_LIMIT, Inbox, Marker
 from gangsched.events import Bind, Effect, Event, Evict
 from gangsched.protocols import Observer
+from gangsched.scheduler import Scheduler
 
 __all__ = ["DriverShell", "Step"]
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Step(enum.Enum):
@@ -137,6 +139,15 @@ class DriverShell(Generic[R]):
             else:
                 self._inbox.mark(Marker.STOP)
             self._wake()
+
+    @abstractmethod
+    def ask(self, question: Callable[[Scheduler], T], *, timeout: float | None = None) -> T:
+        """Return what a question about the scheduler returns."""
+
+    def waiting(self) -> tuple[Event, ...]:
+        """Return the events that were handed in and are not taken in yet, in order."""
+        with self._lock:
+            return self._inbox.events()
 
     def __repr__(self) -> str:
         return describe(

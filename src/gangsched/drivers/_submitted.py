@@ -177,6 +177,10 @@ class Submitted(Generic[E]):
         self.places[uid] = node
         if self.has_started or self.end is JobState.CANCELLED or not self._has_quorum():
             return
+        self.begin()
+
+    def begin(self) -> None:
+        """Note that it has started, with the pods that are placed."""
         self.has_started = True
         self._outcome = MappingProxyType(self.named_places())
         self.decided.set()
@@ -243,7 +247,10 @@ class SubmittedJobs(Generic[E]):
         else:
             raise InvalidValueError("job", job, "a Gang or a Pod")
         pods = {pod.uid: evolve(pod, created_at=now) for pod in given}
-        made = Submitted(pods, group, event(), event())
+        return self.put(Submitted(pods, group, event(), event()), can_evict=can_evict)
+
+    def put(self, made: Submitted[E], *, can_evict: bool) -> Submitted[E]:
+        """Add a job that was made elsewhere; see ``add``."""
         if made.policy is not None and not can_evict:
             expected = "None, or a host with evict: a restart evicts the pods that are left"
             raise InvalidValueError("restart", made.policy, expected)
