@@ -17,13 +17,7 @@ __all__ = ["PermitGate"]
 class PermitGate(GateShell[asyncio.Event]):
     """Lets tasks wait until their gang is released. Not thread-safe; see ``gangsched.Gate``.
 
-    Args:
-        timeout: How many seconds an attempt of a gang waits for its quorum, unless its
-            specification says.
-        match_policy: Which members count for the quorum, once some of a gang were released.
-        observe: Called with every effect, in order; must not call the gate. What it raises is
-            logged.
-        clock: Seconds that never go back, and that pass as fast as real ones.
+    Its arguments are those of ``gangsched.drivers.blocking.PermitGate``; there is no lock.
     """
 
     _make_lock = staticmethod(nullcontext)
@@ -31,14 +25,7 @@ class PermitGate(GateShell[asyncio.Event]):
     async def wait(self, member: Pod | GangMember, *, timeout: float | None = None) -> None:
         """Return when the gang of a member that has its place is released.
 
-        Args:
-            member: The member; a pod without a group returns at once.
-            timeout: How many seconds it waits at most; None for as long as its attempt waits.
-
-        Raises:
-            GangRejectedError: The attempt of the gang was rejected; the member must not start.
-            InvalidPodGroupError: The member contradicts its gang, or itself; no gang is rejected.
-            InvalidValueError: It is at the gate already, or an argument is malformed.
+        Its arguments and exceptions are those of ``gangsched.drivers.blocking.PermitGate.wait``.
         """
         wait = self._arrive(member, timeout, asyncio.Event)
         if wait is None:

@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from gangsched.errors import InvalidValueError
-from gangsched.events import Bind, Effect, Event, Evict
+from gangsched.events import Effect, Event, Evict
 from gangsched.protocols import FourCalls
-from gangsched.quantity import is_seconds
 from gangsched.scheduler import Scheduler
 
 __all__ = [
@@ -23,12 +22,8 @@ __all__ = [
     "answer_question",
     "ask_scheduler",
     "call_plain",
-    "check_binds",
     "check_functions",
-    "check_gather",
-    "check_max_binds",
     "check_plain",
-    "describe",
     "wait_for",
 ]
 
@@ -60,51 +55,10 @@ class DrivenScheduler(FourCalls, Protocol):
         ...
 
 
-def check_binds(
-    bind: Callable[[Bind], T] | None, bind_gang: Callable[[tuple[Bind, ...]], T] | None
-) -> Callable[[Bind], T]:
-    """Return what performs a single bind: *bind*, or *bind_gang* with one.
-
-    Raises:
-        InvalidValueError: Neither is given.
-    """
-    if bind is not None:
-        return bind
-    if bind_gang is None:
-        raise InvalidValueError("bind", bind, "a function, unless bind_gang is one")
-    return lambda effect: bind_gang((effect,))
-
-
-def check_max_binds(max_binds: object) -> int:
-    """Return *max_binds* if it is a number of operations.
-
-    Raises:
-        InvalidValueError: It is not.
-    """
-    if type(max_binds) is not int or max_binds < 1:
-        raise InvalidValueError("max_binds", max_binds, "an int >= 1")
-    return max_binds
-
-
-def check_gather(gather: object) -> float:
-    """Return *gather* if it is a number of seconds.
-
-    Raises:
-        InvalidValueError: It is not.
-    """
-    if not is_seconds(gather) or gather < 0:
-        raise InvalidValueError("gather", gather, "a finite number of seconds >= 0")
-    return gather
-
-
 def check_functions(**functions: object) -> None:
-    """Require functions or other callable objects, or None.
+    """Require functions or other callable objects, or None, by the names of their arguments.
 
-    Args:
-        functions: The functions by the names of their arguments.
-
-    Raises:
-        InvalidValueError: One cannot be called. A bind would fail with that, after each backoff.
+    A bind that cannot be called would fail after each backoff, for ever.
     """
     for name, function in functions.items():
         if function is not None and not callable(function):
@@ -119,17 +73,10 @@ class FunctionKindError(InvalidValueError):
 
 
 def check_plain(**functions: Callable[..., object] | None) -> None:
-    """Require plain functions, or None.
+    """Require plain functions, or None, by the names of their arguments.
 
     Of what can be called, only coroutine functions are refused. A plain function may still return
     an awaitable, which ``call_plain`` refuses.
-
-    Args:
-        functions: The functions by the names of their arguments.
-
-    Raises:
-        InvalidValueError: One cannot be called, is a coroutine function, or is an object whose call
-            is one.
     """
     check_functions(**functions)
     for name, function in functions.items():
@@ -139,17 +86,9 @@ def check_plain(**functions: Callable[..., object] | None) -> None:
 
 
 def call_plain(name: str, function: Callable[P, object], *args: P.args, **named: P.kwargs) -> None:
-    """Call a function that has done its work when it returns.
+    """Call the function that was given as *name*, which has done its work when it returns.
 
-    Args:
-        name: The argument of the driver or host that the function was given as.
-        function: The function.
-        args: Its arguments.
-        named: Its named arguments.
-
-    Raises:
-        InvalidValueError: It returned an awaitable: nothing has been done.
-        Exception: The function raised.
+    An awaitable is refused: nothing has been done.
     """
     result = function(*args, **named)
     if inspect.isawaitable(result):
@@ -162,18 +101,10 @@ def call_plain(name: str, function: Callable[P, object], *args: P.args, **named:
 async def wait_for(
     name: str, function: Callable[P, Awaitable[object]], *args: P.args, **named: P.kwargs
 ) -> None:
-    """Call a function that returns an awaitable, and await it.
+    """Call the function that was given as *name*, and await what it returns.
 
-    Args:
-        name: The argument of the driver or host that the function was given as.
-        function: The function. It may be a plain one, such as a lambda that calls a coroutine
-            function, so it can be refused only after it was called.
-        args: Its arguments.
-        named: Its named arguments.
-
-    Raises:
-        InvalidValueError: It returned something else.
-        Exception: The function, or what it returned, raised.
+    It may be a plain one, such as a lambda that calls a coroutine function, so one that returns
+    something else can be refused only after it was called.
     """
     result: object = function(*args, **named)
     if not inspect.isawaitable(result):
@@ -216,9 +147,3 @@ def answer_question(
         answer.set_result(ask_scheduler(driven, question))
     except BaseException as error:
         answer.set_exception(error)
-
-
-def describe(module: str, *, is_running: bool, events: int, binds: int) -> str:
-    """Return the ``repr`` of a driver."""
-    state = "running" if is_running else "not running"
-    return f"<{module}.Driver {state}: {events} events waiting, {binds} binds under way>"

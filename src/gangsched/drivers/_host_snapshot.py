@@ -26,7 +26,7 @@ from gangsched.model import NodeName, PodPhase, PodUID
 from gangsched.replay.recorded_reads import apply_if_possible
 from gangsched.scheduler import Scheduler
 
-__all__ = ["HostRow", "job_of", "read_host", "write_host"]
+__all__ = ["HostRow", "JobRow", "job_of", "read_host", "write_host"]
 
 _FORMAT: Final = "gangsched.host/1"
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar, final
 
 from gangsched.drivers._contract import E, Flag
 from gangsched.drivers._host_snapshot import job_of, read_host, write_host
-from gangsched.drivers._loop import DriverShell
+from gangsched.drivers._loop import DriverShell, waiting_events
 from gangsched.drivers._submitted import JobState, Submitted, SubmittedJobs
 from gangsched.errors import HostClosedError, InvalidValueError, UnknownPodError
 from gangsched.events import (
@@ -187,7 +187,7 @@ class HostShell(Generic[J, D]):
     # Jobs -------------------------------------------------------------------------------------
 
     def _written(self, scheduler: Scheduler) -> dict[str, Any]:
-        waiting = self.driver.waiting()
+        waiting = waiting_events(self.driver)
         with self._lock:
             return write_host(scheduler, self._cluster, waiting, self._jobs)
 

@@ -25,17 +25,15 @@ from gangsched.drivers._contract import (
     ErrorHandler,
     FunctionKindError,
     allow_evictions,
-    check_binds,
-    check_max_binds,
-    describe,
 )
 from gangsched.drivers._engine import BATCH, Engine, Operation
 from gangsched.drivers._inbox import DEFAULT_LIMIT, Inbox, Marker
+from gangsched.errors import InvalidValueError
 from gangsched.events import Bind, Effect, Event, Evict
 from gangsched.protocols import Observer
 from gangsched.scheduler import Scheduler
 
-__all__ = ["DriverShell", "Step"]
+__all__ = ["DriverShell", "Step", "waiting_events"]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -71,6 +69,10 @@ class DriverShell(Generic[R]):
         clock: Callable[[], float],
         lock: AbstractContextManager[object],
     ) -> None:
+        if type(max_binds) is not int or max_binds < 1:
+            raise InvalidValueError("max_binds", max_binds, "an int >= 1")
+        if bind is None and bind_gang is None:
+            raise InvalidValueError("bind", bind, "a function, unless bind_gang is one")
         self._scheduler = scheduler
         self._engine = Engine(
             scheduler=scheduler,
@@ -81,11 +83,11 @@ class DriverShell(Generic[R]):
             clock=clock,
             can_evict=evict is not None,
             binds_gangs=bind_gang is not None,
-            max_binds=check_max_binds(max_binds),
+            max_binds=max_binds,
         )
         if evict is not None:
             allow_evictions(scheduler)
-        self._bind = check_binds(bind, bind_gang)
+        self._bind = bind
         self._bind_gang = bind_gang
         self._evict = evict
         self._max_binds = max_binds
@@ -144,18 +146,12 @@ class DriverShell(Generic[R]):
     def ask(self, question: Callable[[Scheduler], T], *, timeout: float | None = None) -> T:
         """Return what a question about the scheduler returns."""
 
-    def waiting(self) -> tuple[Event, ...]:
-        """Return the events that were handed in and are not taken in yet, in order."""
-        with self._lock:
-            return self._inbox.events()
-
     def __repr__(self) -> str:
-        return describe(
-            type(self).__module__.rpartition(".")[2],
-            is_running=self._thread is not None,
-            events=len(self._inbox),
-            binds=len(self._engine.operations) + len(self._engine.under_way),
-        )
+        name = type(self).__module__.rpartition(".")[2]
+        state = "not running" if self._thread is None else "running"
+        binds = len(self._engine.operations) + len(self._engine.under_way)
+        waiting = f"{len(self._inbox)} events waiting, {binds} binds under way"
+        return f"<{name}.Driver {state}: {waiting}>"
 
     # The loop -------------------------------------------------------------------------------
 
@@ -225,13 +221,7 @@ class DriverShell(Generic[R]):
         """
         error: BaseException | None = None
         try:
-            if operation.binds and self._bind_gang is not None:
-                yield "bind_gang", self._bind_gang, operation.binds
-            elif isinstance(operation.effect, Bind):
-                yield "bind", self._bind, operation.effect
-            else:
-                assert self._evict is not None  # else the engine makes no such operation
-                yield "evict", self._evict, operation.effect
+            yield self._performer(operation)
         except FunctionKindError as raised:
             error = self._fatal = raised
         except self._is_ordinary as raised:
@@ -239,6 +229,16 @@ class DriverShell(Generic[R]):
         except BaseException as raised:
             error = self._fatal = raised
         self._ended(operation, error)
+
+    def _performer(self, operation: Operation) -> tuple[str, Callable[[Any], R], Any]:
+        effect = operation.effect
+        if isinstance(effect, Evict):
+            assert self._evict is not None  # else the engine makes no such operation
+            return "evict", self._evict, effect
+        if self._bind_gang is not None and (operation.binds or self._bind is None):
+            return "bind_gang", self._bind_gang, operation.binds or (effect,)
+        assert self._bind is not None
+        return "bind", self._bind, effect
 
     @abstractmethod
     def _take(self) -> Event | Marker | None:
@@ -251,3 +251,9 @@ class DriverShell(Generic[R]):
     @abstractmethod
     def _ended(self, operation: Operation, error: BaseException | None) -> None:
         """Note an outcome, and wake the loop for it."""
+
+
+def waiting_events(driver: DriverShell[Any]) -> tuple[Event, ...]:
+    """Return the events that a driver was told of and has not taken in yet, in order."""
+    with driver._lock:
+        return driver._inbox.events()

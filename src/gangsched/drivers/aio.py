@@ -36,15 +36,16 @@ from gangsched.drivers._contract import (
     answer_question,
     ask_scheduler,
     check_functions,
-    check_gather,
     check_plain,
     wait_for,
 )
 from gangsched.drivers._engine import Operation
 from gangsched.drivers._inbox import Marker
 from gangsched.drivers._loop import DriverShell, Step
+from gangsched.errors import InvalidValueError
 from gangsched.events import Bind, Effect, Event, Evict
 from gangsched.protocols import Observer
+from gangsched.quantity import is_seconds
 from gangsched.scheduler import Scheduler
 
 __all__ = ["Driver", "PermitGate"]
@@ -95,6 +96,8 @@ class Driver(DriverShell[Awaitable[object]]):
         clock: Callable[[], float] = epoch_seconds,
     ) -> None:
         check_plain(apply=apply, observe=observe, on_error=on_error)
+        if not is_seconds(gather) or gather < 0:
+            raise InvalidValueError("gather", gather, "a finite number of seconds >= 0")
         check_functions(bind=bind, bind_gang=bind_gang, evict=evict)
         super().__init__(
             scheduler,
@@ -110,7 +113,7 @@ class Driver(DriverShell[Awaitable[object]]):
             lock=nullcontext(),
         )
         self._one_at_a_time = max_binds == 1
-        self._gather = check_gather(gather)
+        self._gather = gather
         self._gathering: asyncio.TimerHandle | None = None
         self._ended_at = -math.inf
         self._tasks: dict[Operation, asyncio.Task[None]] = {}
