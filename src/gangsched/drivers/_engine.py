@@ -33,11 +33,16 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, ParamSpec, final
+from typing import Any, Final, ParamSpec, final
 
 from attrs import define, field
 
-from gangsched.drivers._contract import DrivenScheduler, ErrorHandler, ask_scheduler
+from gangsched.drivers._contract import (
+    DrivenScheduler,
+    ErrorHandler,
+    allow_evictions,
+    ask_scheduler,
+)
 from gangsched.drivers._evictions import Evictions
 from gangsched.drivers._inbox import Marker
 from gangsched.errors import ClusterStateError, InvalidValueError
@@ -98,12 +103,13 @@ class Engine:
     Args:
         scheduler: The scheduler.
         apply: Makes an event true in the cluster state.
+        bind: Performs a bind; None if *bind_gang* does.
+        bind_gang: Performs the binds of a release; or None.
+        evict: Evicts a pod; or None.
         observe: Called with every effect; or None.
         observers: Called with every event and every result.
         on_error: Called with what was refused or failed, and the exception; or None.
         clock: The current instant.
-        can_evict: Whether the driver was given a function that evicts.
-        binds_gangs: Whether the driver was given a function that binds the members of a release.
         max_binds: How many operations may be under way at once.
 
     Attributes:
@@ -114,18 +120,27 @@ class Engine:
 
     scheduler: DrivenScheduler
     apply: Callable[[Event], object]
+    bind: Callable[[Bind], Any] | None
+    bind_gang: Callable[[tuple[Bind, ...]], Any] | None
+    evict: Callable[[Evict], Any] | None
     observe: Callable[[Effect], object] | None
     observers: Sequence[Observer] = field(converter=tuple[Observer, ...])
     on_error: ErrorHandler | None
     clock: Callable[[], float]
-    can_evict: bool
-    binds_gangs: bool
     max_binds: int
     failure: Exception | None = field(default=None, init=False)
     operations: deque[Operation] = field(factory=deque[Operation], init=False)
     under_way: set[Operation] = field(factory=set[Operation], init=False)
     _evictions: Evictions = field(factory=Evictions, init=False)
     _unreported: list[Bound | BindFailed] = field(factory=list[Bound | BindFailed], init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if type(self.max_binds) is not int or self.max_binds < 1:
+            raise InvalidValueError("max_binds", self.max_binds, "an int >= 1")
+        if self.bind is None and self.bind_gang is None:
+            raise InvalidValueError("bind", None, "a function, unless bind_gang is one")
+        if self.evict is not None:
+            allow_evictions(self.scheduler)
 
     # Calls of the scheduler -----------------------------------------------------------------
 
@@ -182,6 +197,17 @@ class Engine:
         operation = self.operations.popleft()
         self.under_way.add(operation)
         return operation
+
+    def performer(self, operation: Operation) -> tuple[str, Callable[[Any], Any], Any]:
+        """Return the function that performs an operation, with its name and its argument."""
+        effect = operation.effect
+        if isinstance(effect, Evict):
+            assert self.evict is not None  # else there is no such operation
+            return "evict", self.evict, effect
+        if self.bind_gang is not None and (operation.binds or self.bind is None):
+            return "bind_gang", self.bind_gang, operation.binds or (effect,)
+        assert self.bind is not None
+        return "bind", self.bind, effect
 
     def finish(self, operation: Operation, error: BaseException | None) -> None:
         """Take in the outcome of an operation: *error*, or None if it was performed."""
@@ -264,7 +290,7 @@ class Engine:
     def _returned(self, effects: tuple[Effect, ...], now: float) -> None:
         # operations first: whatever an observer raises, they are performed
         binds: deque[Operation] = deque()
-        releases = self._releases(effects) if self.binds_gangs else {}
+        releases = self._releases(effects) if self.bind_gang is not None else {}
         for effect in effects:
             if isinstance(effect, Bind):
                 release = releases.get(effect.uid, [])
@@ -273,7 +299,7 @@ class Engine:
                     self.operations.append(binds[-1])
                 if effect.uid in releases:
                     release.append(binds[-1])
-            elif isinstance(effect, Evict) and self.can_evict:
+            elif isinstance(effect, Evict) and self.evict is not None:
                 self._evictions.begin(effect)
                 self.operations.append(Operation(effect))
         for observer in self.observers:
@@ -282,7 +308,7 @@ class Engine:
             _log.debug("%s", effect)
             if self.observe is not None:
                 self._guard(self.observe, effect)
-            if isinstance(effect, Evict) and not self.can_evict:
+            if isinstance(effect, Evict) and self.evict is None:
                 expected = (
                     f"a function that evicts pods, as the scheduler asks to evict {effect.uid}"
                 )

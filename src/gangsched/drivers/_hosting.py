@@ -37,7 +37,7 @@ from gangsched.scheduler import Scheduler
 __all__ = ["HostShell", "JobShell"]
 
 J = TypeVar("J", bound="JobShell[Any]")
-D = TypeVar("D", bound=DriverShell[Any])
+D = TypeVar("D", bound=DriverShell)
 
 _NOT_STARTED: Final = "the host has not been started; call start(), or enter it by with"
 _STARTED: Final = "the host was started already"

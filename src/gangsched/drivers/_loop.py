@@ -15,27 +15,21 @@ from __future__ import annotations
 import enum
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from gangsched._checks import check_event
 from gangsched.drivers._contract import (
-    DrivenScheduler,
-    ErrorHandler,
     FunctionKindError,
-    allow_evictions,
 )
 from gangsched.drivers._engine import BATCH, Engine, Operation
 from gangsched.drivers._inbox import DEFAULT_LIMIT, Inbox, Marker
-from gangsched.errors import InvalidValueError
-from gangsched.events import Bind, Effect, Event, Evict
-from gangsched.protocols import Observer
+from gangsched.events import Event
 from gangsched.scheduler import Scheduler
 
 __all__ = ["DriverShell", "Step", "waiting_events"]
 
-R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -48,49 +42,14 @@ class Step(enum.Enum):
     AWAIT_OUTCOME = "wait for an outcome"
 
 
-class DriverShell(Generic[R]):
-    """A driver without its waits. *R* is what *bind*, *bind_gang* and *evict* return."""
+class DriverShell:
+    """A driver without its waits."""
 
     _is_ordinary: ClassVar[tuple[type[BaseException], ...]] = (Exception,)
     """What fails an operation, and does not end ``run``."""
 
-    def __init__(
-        self,
-        scheduler: DrivenScheduler,
-        *,
-        apply: Callable[[Event], object],
-        bind: Callable[[Bind], R] | None,
-        bind_gang: Callable[[tuple[Bind, ...]], R] | None,
-        evict: Callable[[Evict], R] | None,
-        observe: Callable[[Effect], object] | None,
-        observers: Sequence[Observer],
-        on_error: ErrorHandler | None,
-        max_binds: int,
-        clock: Callable[[], float],
-        lock: AbstractContextManager[object],
-    ) -> None:
-        if type(max_binds) is not int or max_binds < 1:
-            raise InvalidValueError("max_binds", max_binds, "an int >= 1")
-        if bind is None and bind_gang is None:
-            raise InvalidValueError("bind", bind, "a function, unless bind_gang is one")
-        self._scheduler = scheduler
-        self._engine = Engine(
-            scheduler=scheduler,
-            apply=apply,
-            observe=observe,
-            observers=observers,
-            on_error=on_error,
-            clock=clock,
-            can_evict=evict is not None,
-            binds_gangs=bind_gang is not None,
-            max_binds=max_binds,
-        )
-        if evict is not None:
-            allow_evictions(scheduler)
-        self._bind = bind
-        self._bind_gang = bind_gang
-        self._evict = evict
-        self._max_binds = max_binds
+    def __init__(self, engine: Engine, lock: AbstractContextManager[object]) -> None:
+        self._engine = engine
         self._lock = lock
         self._inbox = Inbox(DEFAULT_LIMIT)
         self._outcomes: deque[tuple[Operation, BaseException | None]] = deque()
@@ -214,14 +173,14 @@ class DriverShell(Generic[R]):
             raise fatal
 
     @contextmanager
-    def _outcome_of(self, operation: Operation) -> Generator[tuple[str, Callable[[Any], R], Any]]:
+    def _outcome_of(self, operation: Operation) -> Generator[tuple[str, Callable[[Any], Any], Any]]:
         """Yield the function that performs an operation, with its name and its argument.
 
         What it raises is the outcome; nothing is raised.
         """
         error: BaseException | None = None
         try:
-            yield self._performer(operation)
+            yield self._engine.performer(operation)
         except FunctionKindError as raised:
             error = self._fatal = raised
         except self._is_ordinary as raised:
@@ -229,16 +188,6 @@ class DriverShell(Generic[R]):
         except BaseException as raised:
             error = self._fatal = raised
         self._ended(operation, error)
-
-    def _performer(self, operation: Operation) -> tuple[str, Callable[[Any], R], Any]:
-        effect = operation.effect
-        if isinstance(effect, Evict):
-            assert self._evict is not None  # else the engine makes no such operation
-            return "evict", self._evict, effect
-        if self._bind_gang is not None and (operation.binds or self._bind is None):
-            return "bind_gang", self._bind_gang, operation.binds or (effect,)
-        assert self._bind is not None
-        return "bind", self._bind, effect
 
     @abstractmethod
     def _take(self) -> Event | Marker | None:
@@ -253,7 +202,7 @@ class DriverShell(Generic[R]):
         """Note an outcome, and wake the loop for it."""
 
 
-def waiting_events(driver: DriverShell[Any]) -> tuple[Event, ...]:
+def waiting_events(driver: DriverShell) -> tuple[Event, ...]:
     """Return the events that a driver was told of and has not taken in yet, in order."""
     with driver._lock:
         return driver._inbox.events()

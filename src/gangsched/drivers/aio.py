@@ -39,7 +39,7 @@ from gangsched.drivers._contract import (
     check_plain,
     wait_for,
 )
-from gangsched.drivers._engine import Operation
+from gangsched.drivers._engine import Engine, Operation
 from gangsched.drivers._inbox import Marker
 from gangsched.drivers._loop import DriverShell, Step
 from gangsched.errors import InvalidValueError
@@ -57,7 +57,7 @@ _SLICE: Final = 0.004
 
 
 @final
-class Driver(DriverShell[Awaitable[object]]):
+class Driver(DriverShell):
     """Runs a scheduler: events in through ``tell``, binds out through *bind*.
 
     The arguments are those of ``gangsched.drivers.blocking.Driver``, but for these.
@@ -99,8 +99,8 @@ class Driver(DriverShell[Awaitable[object]]):
         if not is_seconds(gather) or gather < 0:
             raise InvalidValueError("gather", gather, "a finite number of seconds >= 0")
         check_functions(bind=bind, bind_gang=bind_gang, evict=evict)
-        super().__init__(
-            scheduler,
+        engine = Engine(
+            scheduler=scheduler,
             apply=apply,
             bind=bind,
             bind_gang=bind_gang,
@@ -110,8 +110,8 @@ class Driver(DriverShell[Awaitable[object]]):
             on_error=on_error,
             max_binds=max_binds,
             clock=clock,
-            lock=nullcontext(),
         )
+        super().__init__(engine, nullcontext())
         self._one_at_a_time = max_binds == 1
         self._gather = gather
         self._gathering: asyncio.TimerHandle | None = None
@@ -170,9 +170,9 @@ class Driver(DriverShell[Awaitable[object]]):
         """
         loop = self._loop
         if loop is None or self._thread == threading.get_ident():
-            return ask_scheduler(self._scheduler, question)
+            return ask_scheduler(self._engine.scheduler, question)
         answer: concurrent.futures.Future[T] = concurrent.futures.Future()
-        loop.call_soon_threadsafe(answer_question, answer, self._scheduler, question)
+        loop.call_soon_threadsafe(answer_question, answer, self._engine.scheduler, question)
         return answer.result(timeout)
 
     @property

@@ -35,7 +35,7 @@ from gangsched.drivers._contract import (
     call_plain,
     check_plain,
 )
-from gangsched.drivers._engine import Operation
+from gangsched.drivers._engine import Engine, Operation
 from gangsched.drivers._inbox import Marker
 from gangsched.drivers._loop import DriverShell, Step
 from gangsched.events import Bind, Effect, Event, Evict
@@ -57,7 +57,7 @@ class _Question(NamedTuple):
 
 
 @final
-class Driver(DriverShell[object]):
+class Driver(DriverShell):
     """Runs a scheduler: events in through ``tell``, binds out through *bind*.
 
     Args:
@@ -107,8 +107,8 @@ class Driver(DriverShell[object]):
         check_plain(apply=apply, bind=bind, bind_gang=bind_gang, evict=evict)
         check_plain(observe=observe, on_error=on_error)
         self._changed = threading.Condition()
-        super().__init__(
-            scheduler,
+        engine = Engine(
+            scheduler=scheduler,
             apply=apply,
             bind=bind,
             bind_gang=bind_gang,
@@ -118,8 +118,8 @@ class Driver(DriverShell[object]):
             on_error=on_error,
             max_binds=max_binds,
             clock=clock,
-            lock=self._changed,
         )
+        super().__init__(engine, self._changed)
         self._questions: deque[_Question] = deque()
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
 
@@ -162,11 +162,11 @@ class Driver(DriverShell[object]):
             TimeoutError: There was no answer in time.
         """
         if self._thread == threading.get_ident():
-            return ask_scheduler(self._scheduler, question)
+            return ask_scheduler(self._engine.scheduler, question)
         answer: concurrent.futures.Future[T] = concurrent.futures.Future()
         with self._changed:
             if self._thread is None:
-                return ask_scheduler(self._scheduler, question)
+                return ask_scheduler(self._engine.scheduler, question)
             self._questions.append(_Question(self._inbox.handed_in, answer, question))
             self._changed.notify_all()
         try:
@@ -229,12 +229,12 @@ class Driver(DriverShell[object]):
 
     def _start(self) -> None:
         while (operation := self._engine.start()) is not None:
-            if self._max_binds == 1:
+            if self._engine.max_binds == 1:
                 self._perform_one(operation)
                 return
             if self._pool is None:
                 self._pool = concurrent.futures.ThreadPoolExecutor(
-                    self._max_binds, thread_name_prefix="gangsched-bind"
+                    self._engine.max_binds, thread_name_prefix="gangsched-bind"
                 )
             try:
                 self._pool.submit(self._perform_one, operation)
@@ -266,7 +266,7 @@ class Driver(DriverShell[object]):
             or self._engine.failure is not None
         ):
             _after, answer, question = self._questions.popleft()
-            answer_question(answer, self._scheduler, question)
+            answer_question(answer, self._engine.scheduler, question)
 
     def _leave(self) -> None:
         """Give the scheduler up. What is under way is reported by the next ``run``."""
