@@ -17,6 +17,8 @@ from gangsched import (
     NodeName,
     PluginError,
     Pod,
+    PodDeleted,
+    Preemption,
     RestartPolicy,
     Scheduler,
     gang,
@@ -101,6 +103,76 @@ def test_snapshot_has_what_was_handed_in_after_the_stop(kind: Any) -> None:
             assert await after.jobs()["default/next"].started() == {"next": "a"}
 
     run(kind, story)
+
+
+@both
+@pytest.mark.parametrize("call", ["submit", "finish"])
+def test_snapshot_has_a_call_that_has_not_reached_the_driver(
+    kind: Any, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(host: Any, starts: Starts) -> None:
+        taken: list[Any] = []
+        async with host:
+            host.tell(node(2))
+            job = host.submit(TRAIN)
+            await job.started()
+            inner = getattr(host, "host", host).driver
+            tell = inner.tell
+
+            def tell_late(*events: Any) -> None:
+                taken.append(kept(host))
+                tell(*events)
+
+            monkeypatch.setattr(inner, "tell", tell_late)
+            if call == "finish":
+                await host.finish(job)
+            host.submit(NEXT)
+            monkeypatch.undo()
+        async with kind(start=starts.start, snapshot=taken[0]) as after:
+            if call == "finish":
+                assert after.jobs() == {}
+                after.submit(NEXT)
+            else:
+                await after.finish(after.jobs()["default/train"])
+            assert await after.jobs()["default/next"].started() == {"next": "a"}
+
+    run(kind, story)
+
+
+@both
+def test_snapshot_has_the_end_of_an_evicted_pod_that_has_not_reached_the_driver(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(host: Any, starts: Starts) -> None:
+        taken: list[Any] = []
+        low, high = (
+            Pod(name=name, requests={"cpu": 2}, priority=priority)
+            for name, priority in (("low", 0), ("high", 1))
+        )
+        async with host:
+            host.tell(node(2))
+            await host.submit(low).started()
+            inner = getattr(host, "host", host).driver
+            tell = inner.tell
+
+            def tell_late(*events: Any) -> None:
+                if isinstance(events[0], PodDeleted):
+                    taken.append(kept(host))
+                tell(*events)
+
+            monkeypatch.setattr(inner, "tell", tell_late)
+            await host.submit(high).started()
+        again = Starts()
+        options: dict[str, Any] = {"start": again.start, "evict": again.evict, "make": make}
+        async with kind(**options, snapshot=taken[0]) as after:
+            assert await after.jobs()["default/high"].started() == {"high": "a"}
+        assert (again.tried, again.ended) == (["high"], [])
+
+    def make(cluster: ClusterState) -> Scheduler:
+        return presets.gang(cluster, preemption=Preemption())
+
+    starts = Starts()
+    run(kind, story, starts, evict=starts.evict, make=make)
 
 
 @both

@@ -2,8 +2,8 @@
 
 Rules:
   R1  it has the cluster state with all that was handed in, also what was not taken in yet;
-  R2  a pod whose *start* has returned is on its node, also if that was not reported yet. Otherwise
-      the next host would start it again;
+  R2  the pods of a job are where the job says, also if the scheduler was not told of that yet. A
+      pod whose *start* has returned is not started again, and one that was ended holds no node;
   R3  a snapshot is read as a whole before anything is made of it.
 """
 
@@ -58,6 +58,7 @@ def write_host(
     cluster: InMemoryCluster,
     waiting: Iterable[Event],
     jobs: Iterable[Submitted[Any]],
+    leaving: Iterable[Submitted[Any]],
 ) -> dict[str, Any]:
     """Return the snapshot of a host. O(its state).
 
@@ -66,16 +67,20 @@ def write_host(
         cluster: Its cluster state.
         waiting: The events that were handed in and are not in the cluster state yet.
         jobs: Its jobs.
+        leaving: The jobs that were removed, and whose removal may not have been handed in yet.
     """
     ahead = InMemoryCluster()
-    for event in (*_listed(cluster), *waiting):
+    gone = (event for job in leaving for event in job.withdrawal())
+    for event in (*_listed(cluster), *waiting, *gone):
         apply_if_possible(ahead, event)
     rows: list[JobRow] = []
     for job in jobs:
-        for uid, node in job.places.items():
-            pod = ahead.pod(uid)
-            if pod is not None and pod.node_name is None:
-                ahead.apply(PodUpdated(evolve(pod, node_name=node)))
+        for event in () if job.known.is_set() else job.events():
+            ahead.apply(event)  # the host may be about to hand it in
+        for pod in filter(None, map(ahead.pod, job.pods)):
+            place = job.places.get(pod.uid)
+            if pod.node_name != place and pod.phase is not PodPhase.FAILED:
+                ahead.apply(PodUpdated(evolve(pod, node_name=place)))
         rows.append(JobRow(tuple(job.events()), {**job.places}, job.has_started))
     host = HostRow(tuple(_listed(ahead)), tuple(rows), scheduler.snapshot())
     return {"format": _FORMAT, **_HOST.write(host)}

@@ -106,6 +106,7 @@ class HostShell(Generic[J, D]):
         self._on_start_error = on_start_error
         self._clock = clock
         self._jobs: SubmittedJobs[Any] = SubmittedJobs()
+        self._leaving: list[Submitted[Any]] = []
         self._cluster = InMemoryCluster()
         kept = None if snapshot is None else read_host(snapshot)
         for change in () if kept is None else kept.cluster:
@@ -187,9 +188,9 @@ class HostShell(Generic[J, D]):
     # Jobs -------------------------------------------------------------------------------------
 
     def _written(self, scheduler: Scheduler) -> dict[str, Any]:
-        waiting = waiting_events(self.driver)
-        with self._lock:
-            return write_host(scheduler, self._cluster, waiting, self._jobs)
+        with self._lock:  # first: what is handed in meanwhile is by jobs as they are now
+            waiting = waiting_events(self.driver)
+            return write_host(scheduler, self._cluster, waiting, self._jobs, self._leaving)
 
     def _withdraw(self, job: object, end: JobState) -> Submitted[Any] | None:
         """Remove a job; None if it was removed before. Its starts are waited for by the shell."""
@@ -200,8 +201,11 @@ class HostShell(Generic[J, D]):
             if self._jobs.job(submitted.key) is not submitted:
                 return None
             self._jobs.remove(submitted)
+            self._leaving.append(submitted)
             submitted.withdraw(end)
         self.driver.tell(*submitted.withdrawal())
+        with self._lock:
+            self._leaving.remove(submitted)
         return submitted
 
     def _known(self, job: object) -> Submitted[Any]:
