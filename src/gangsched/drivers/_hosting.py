@@ -63,7 +63,9 @@ class JobShell(Generic[E]):
     @property
     def state(self) -> JobState:
         """Whether the job is pending, has started, was finished or was cancelled."""
-        return self._submitted.state
+        if self._submitted.end is not None:
+            return self._submitted.end
+        return JobState.STARTED if self.has_started else JobState.PENDING
 
     @property
     def has_started(self) -> bool:

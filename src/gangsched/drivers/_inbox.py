@@ -24,18 +24,13 @@ from typing import Final, final
 from attrs import define
 
 from gangsched.events import (
-    BindFailed,
-    Bound,
     Event,
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
     ObjectChanged,
     ObjectDeleted,
-    PermitAllowed,
-    PermitRejected,
     PodAdded,
-    PodDeleted,
     PodGroupAdded,
     PodGroupDeleted,
     PodGroupUpdated,
@@ -178,10 +173,6 @@ def _subject(event: Event) -> tuple[Hashable, bool]:
     match event:
         case PodAdded(pod) | PodUpdated(pod):
             return ("pod", pod.uid), True
-        case PodDeleted(uid) | Bound(uid) | BindFailed(uid) | PermitAllowed(uid):
-            return ("pod", uid), False
-        case PermitRejected(uid):
-            return ("pod", uid), False
         case NodeAdded(node) | NodeUpdated(node):
             return ("node", node.name), True
         case NodeDeleted(name):
@@ -194,6 +185,8 @@ def _subject(event: Event) -> tuple[Hashable, bool]:
             return ("object", type(value).__name__, value.key), True
         case ObjectDeleted(kind, key):
             return ("object", kind, key), False
+        case _:  # the deletion of a pod, a report of its bind, an answer to its permit
+            return ("pod", event.uid), False
 
 
 def _merged(waiting: Event | Marker, event: Event) -> Event:

@@ -61,7 +61,7 @@ class DriverShell:
     # For the host ---------------------------------------------------------------------------
 
     def tell(self, *events: Event) -> None:
-        """Hand events in, in order.
+        """Hand events in, in order. On threads it is thread-safe, as ``rebuild`` and ``stop`` are.
 
         While 4,096 events wait, an update of an object replaces the event that waits for it. Call
         ``ready`` before ``tell`` to slow down whatever produces the events.
@@ -160,6 +160,12 @@ class DriverShell:
     def _goes_on(self) -> bool:
         """Whether events are taken in and decisions made."""
         return self._engine.failure is None and not self._stops_at_once
+
+    def _is_woken(self, *, stopping: bool) -> bool:
+        """Return whether there is something to do; *stopping*: ``stop`` was seen already."""
+        inbox = self._inbox
+        is_told = inbox.is_ready or inbox.stop_is_next > stopping
+        return bool(self._outcomes) or is_told or not self._goes_on
 
     def _begin(self) -> None:
         """Continue after a ``run`` that did not end by ``stop``."""

@@ -97,13 +97,6 @@ class Submitted(Generic[E]):
         """The key of its group, or ``namespace/name`` of its only pod."""
         return next(iter(self.pods.values())).key if self.group is None else self.group.key
 
-    @property
-    def state(self) -> JobState:
-        """The state of the job."""
-        if self.end is not None:
-            return self.end
-        return JobState.STARTED if self.has_started else JobState.PENDING
-
     def outcome(self) -> Mapping[str, NodeName]:
         """Return where its pods were when it started, once that is decided.
 

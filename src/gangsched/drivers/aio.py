@@ -155,15 +155,8 @@ class Driver(DriverShell):
         In the thread of the event loop it is asked at once, so events that wait are not in the
         answer: see ``taken_in``. From another thread it is asked there
         between two calls of the scheduler, and this call blocks meanwhile. If ``run`` is not
-        running, it is asked in the calling thread::
-
-            driver.ask(lambda scheduler: scheduler.why("default/train"))
-
-        Args:
-            question: Reads the scheduler, by ``why``, ``what_if`` or ``snapshot``; it must not
-                change it. Nothing is decided meanwhile, so give ``why``, ``what_if`` and
-                ``smallest_change`` a small budget: 10,000 steps are about 0.1 s.
-            timeout: How many seconds another thread blocks at most; None for no limit.
+        running, it is asked in the calling thread. The arguments are those of
+        ``gangsched.drivers.blocking.Driver.ask``.
 
         Raises:
             TimeoutError: There was no answer in time.
@@ -318,12 +311,8 @@ class Driver(DriverShell):
                 self._ended(operation, asyncio.CancelledError("cancelled"))
 
     async def _sleep(self, *, stopping: bool) -> None:
-        """Wait for an outcome, an item of the inbox, or the deadline of the engine.
-
-        Args:
-            stopping: Whether ``stop`` was seen already, and only outcomes are waited for.
-        """
-        inbox, seconds = self._inbox, self._engine.timeout()
+        """Wait for an outcome, an item of the inbox, or the deadline of the engine."""
+        seconds = self._engine.timeout()
         expired = False
 
         def expire() -> None:
@@ -335,9 +324,7 @@ class Driver(DriverShell):
         loop = asyncio.get_running_loop()
         timer = None if seconds is None else loop.call_later(seconds, expire)
         try:
-            while self._goes_on and not (
-                self._outcomes or inbox.is_ready or inbox.stop_is_next > stopping
-            ):
+            while not self._is_woken(stopping=stopping):
                 await self._sleep_until_woken()
                 if expired:
                     break

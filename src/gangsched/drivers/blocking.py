@@ -279,24 +279,14 @@ class Driver(DriverShell):
             self._answer(at_the_end=True)
 
     def _sleep(self, *, stopping: bool) -> None:
-        """Wait for an outcome, a question, an item of the inbox, or the deadline of the engine.
-
-        Args:
-            stopping: Whether ``stop`` was seen already, and events are not waited for.
-        """
-        inbox, timeout = self._inbox, self._engine.timeout()
+        """Wait for an outcome, a question, an item of the inbox, or the deadline of the engine."""
+        timeout = self._engine.timeout()
         if timeout is not None:
             # a lock waits no longer than that; the loop then goes back to sleep
             timeout = min(timeout, threading.TIMEOUT_MAX)
         with self._changed:
             woken = self._changed.wait_for(
-                lambda: (
-                    bool(self._outcomes or self._questions)
-                    or inbox.is_ready
-                    or inbox.stop_is_next > stopping
-                    or not self._goes_on
-                ),
-                timeout,
+                lambda: bool(self._questions) or self._is_woken(stopping=stopping), timeout
             )
         if not woken and self._goes_on:
             self._engine.advance()
