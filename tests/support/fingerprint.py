@@ -25,7 +25,7 @@ from typing import Any, final
 import attrs
 from sortedcontainers import SortedDict, SortedList
 
-from gangsched import PriorityHeap
+from gangsched import PodGroupCounters, PriorityHeap
 from gangsched.core.views import NodeViews
 from gangsched.resources import FrozenMap
 
@@ -113,7 +113,10 @@ def attributes(thing: Any) -> dict[str, Any]:
 
 def remembered(thing: object) -> dict[str, Any]:
     """Return what counts of the attributes of an object, by name."""
-    return attributes(thing)
+    found = attributes(thing)
+    if isinstance(thing, PodGroupCounters):
+        del found["standing"]  # computed when it is read first, which a question may do
+    return found
 
 
 def _is_tombstone(entry: Any) -> bool:

@@ -523,6 +523,8 @@ class PodGroupRegistry:
                 raise InternalError(f"group {info.key} is kept as {key}")
             if info.spec is None and not info.members and key not in self._left:
                 raise InternalError(f"group {key} has neither specification nor member")
+            if info.members.standing not in (None, info.stands()):
+                raise InternalError(f"group {key} does not stand as is remembered")
             refused = info.members.count(MemberState.REFUSED)
             if len(info.members) - refused != len(info.claims):
                 raise InternalError(f"group {key} lacks a claim, or has one of a refused member")
