@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from attrs import evolve
 from hypothesis import given
@@ -11,22 +13,26 @@ from gangsched import (
     Bind,
     Bound,
     ClusterStateError,
+    Event,
     GroupIncomplete,
     GroupRejected,
+    GroupRestarted,
     InMemoryCluster,
     InvalidValueError,
     PermitAllowed,
     PodAdded,
     PodDeleted,
+    PodGroupAdded,
     PodScheduled,
     PodUID,
     PodUnschedulable,
     Release,
+    RestartPolicy,
     presets,
 )
-from gangsched.testing import make_pod
+from gangsched.testing import make_group, make_pod
 from support import histories as h
-from support.driver import Driver
+from support.driver import Driver, Fate
 from support.gangs import members, node
 from support.history_steps import Catch, Decide, HistoryStep
 from support.world import World
@@ -69,6 +75,30 @@ def test_gang_that_loses_several_waiting_members_is_rejected_once() -> None:
     assert len(driver.effects(GroupRejected)) == 1
     told = driver.effects(PodUnschedulable)
     assert len({each.uid for each in told[-2:]}) == 2
+
+
+def test_gang_that_runs_for_no_time_is_restarted() -> None:
+    """Its last bind is reported with the loss of its node: by one call it fell, by two as well."""
+    for together in (True, False):
+        driver = Driver(partial(presets.gang, can_evict=True), together=together)
+        group = evolve(make_group("g", 2), restart=RestartPolicy(backoff=1.0))
+        driver.tell(PodGroupAdded(group), node("n", cpu=2), node("m", cpu=2))
+        driver.add(*[make_pod(f"g-{n}", group="g", cpu=1) for n in range(2)])
+        driver.fate = Fate.PENDING
+        driver.drain()
+        first, second = driver.under_way
+        driver.report(first, Fate.DONE)
+        for bind in (first, second):
+            driver.cluster.apply(Bound(bind.uid, bind.node, bind.attempt))
+        driver.cluster.apply(PodDeleted(first.uid))
+        events: list[Event] = [
+            Bound(second.uid, second.node, second.attempt),
+            PodDeleted(first.uid),
+        ]
+        for some in [events] if together else [[event] for event in events]:
+            driver.tell_again(*some)
+        driver.advance(2.0)
+        assert len(driver.effects(GroupRestarted)) == 1
 
 
 def test_event_that_the_cluster_contradicts_loses_no_other_one() -> None:

@@ -135,7 +135,10 @@ class Faulty:
 
     # The calls ----------------------------------------------------------------------------------
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+    def handle(self, *events: Event, now: float) -> tuple[Effect, ...]:
+        return tuple([effect for event in events for effect in self.handle_one(event, now=now)])
+
+    def handle_one(self, event: Event, *, now: float) -> tuple[Effect, ...]:
         return tuple(self.said(self.inner.handle(event, now=now), now))
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
@@ -248,14 +251,14 @@ class GivesBackTwice(Faulty):
                 self._held[effect.uid] = (effect.node, pod.requests)
         return effects
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-        effects = super().handle(event, now=now)
+    def handle_one(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+        effects = super().handle_one(event, now=now)
         if isinstance(event, BindFailed | PodDeleted) and event.uid in self._held:
             name, requests = self._held.pop(event.uid)
             self._more[name] = self._more.get(name, Resources()) + requests
             node = self.view.node(name)
             if node is not None:
-                effects += super().handle(NodeUpdated(node), now=now)
+                effects += super().handle_one(NodeUpdated(node), now=now)
         return effects
 
 
@@ -271,9 +274,9 @@ class ForgetsToRequeue(Faulty):
         self.is_stuck = self.is_stuck or any(isinstance(e, GroupRejected) for e in effects)
         return effects
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+    def handle_one(self, event: Event, *, now: float) -> tuple[Effect, ...]:
         self.is_stuck = False
-        return super().handle(event, now=now)
+        return super().handle_one(event, now=now)
 
     def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
         return None if self.is_stuck else super().schedule_one(now=now)
@@ -282,8 +285,8 @@ class ForgetsToRequeue(Faulty):
 class BacksOffNever(Faulty):
     """A failed bind begins no backoff, since the scheduler starts anew."""
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-        effects = super().handle(event, now=now)
+    def handle_one(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+        effects = super().handle_one(event, now=now)
         if isinstance(event, BindFailed):
             self.inner = self.make(self.view)
             self.inner.advance(now=now)
@@ -362,8 +365,8 @@ class LosesEnds(Faulty):
             self._running[pod.uid] = pod
         return self._running.get(pod.uid, pod)
 
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-        return () if isinstance(event, PodDeleted) else super().handle(event, now=now)
+    def handle_one(self, event: Event, *, now: float) -> tuple[Effect, ...]:
+        return () if isinstance(event, PodDeleted) else super().handle_one(event, now=now)
 
 
 class SeesTerminatingPodsOnNodes(Faulty):

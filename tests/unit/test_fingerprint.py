@@ -159,8 +159,9 @@ def test_nothing_of_the_library_is_held_where_the_fingerprint_does_not_look() ->
     collected = reachable(scheduler, referents)
     walked = {id(thing) for thing in reachable(scheduler, parts)}
     missed = [thing for thing in collected if is_ours(thing) and id(thing) not in walked]
-    # entries of heaps that no longer count
-    missed = [thing for thing in missed if type(thing).__name__ != "HeapEntry"]
+    # entries of heaps that no longer count, and what is computed when it is read first
+    apart = ("HeapEntry", "Standing", "Row")
+    missed = [thing for thing in missed if type(thing).__name__ not in apart]
     assert missed == []
 
 

@@ -128,7 +128,8 @@ class Scheduler(SchedulerView):
 
         Each event is taken in; then the gangs that they concern are settled once. At rest the
         outcome is that of one call for each event, for less work. The cluster state must show all
-        of the events by then.
+        of the events by then. What they hide of each other takes two calls: an object that is
+        deleted and made anew under its name, a pod that is bound and has ended.
 
         Raises:
             InvalidValueError: An event is malformed, or an answer names no permit plugin; nothing
@@ -143,14 +144,11 @@ class Scheduler(SchedulerView):
                 if isinstance(event, _ANSWERS):
                     intake.check_answer(self._state, event)
             self._begin(now)
-            for event in events:
+            if len(events) == 1:
                 self._state.events += 1
-                try:
-                    intake.take_in(self._state, event)
-                except GangschedError as error:
-                    if len(events) == 1:
-                        raise
-                    self._state.points.deferred.append(error)
+                intake.take_in(self._state, events[0])
+            else:
+                self._take_in_all(events)
             return self._end()
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
@@ -430,6 +428,23 @@ class Scheduler(SchedulerView):
             nominations.review(state, passing=passing)
         if state.reserving.current is not None:
             reserving.expire(state)
+
+    def _take_in_all(self, events: tuple[Event, ...]) -> None:
+        """Take in several events, whatever some of them raise.
+
+        A group that runs as a whole, if only until the next event, is noted as such before that.
+        """
+        state, has_bound = self._state, False
+        for event in events:
+            if has_bound and not intake.only_adds(event):
+                settle_all(state)
+                has_bound = False
+            has_bound |= intake.binds(event)
+            state.events += 1
+            try:
+                intake.take_in(state, event)
+            except GangschedError as error:
+                state.points.deferred.append(error)
 
     def _end(self) -> tuple[Effect, ...]:
         state = self._state

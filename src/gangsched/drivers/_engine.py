@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, ParamSpec, final
 
 from attrs import define, field
@@ -44,7 +44,7 @@ from gangsched.drivers._contract import (
     ask_scheduler,
 )
 from gangsched.drivers._evictions import Evictions
-from gangsched.drivers._inbox import Marker
+from gangsched.drivers._inbox import Marker, subject_of
 from gangsched.errors import ClusterStateError, InvalidValueError
 from gangsched.events import (
     Bind,
@@ -53,7 +53,11 @@ from gangsched.events import (
     Effect,
     Event,
     Evict,
+    NodeDeleted,
+    ObjectDeleted,
+    PodAdded,
     PodDeleted,
+    PodGroupDeleted,
     PodUpdated,
     Release,
 )
@@ -132,6 +136,8 @@ class Engine:
     operations: deque[Operation] = field(factory=deque[Operation], init=False)
     under_way: set[Operation] = field(factory=set[Operation], init=False)
     _evictions: Evictions = field(factory=Evictions, init=False)
+    _told: list[Event] = field(factory=list[Event], init=False)
+    _marked: dict[Hashable, Event] = field(factory=dict[Hashable, Event], init=False)
     _unreported: list[Bound | BindFailed] = field(factory=list[Bound | BindFailed], init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -145,24 +151,35 @@ class Engine:
     # Calls of the scheduler -----------------------------------------------------------------
 
     def take(self, item: Event | Marker) -> None:
-        """Take in one item of the inbox."""
+        """Take in one item of the inbox; ``tell`` lets the scheduler handle it with the others."""
         if isinstance(item, Marker):
             self.rebuild()
         else:
             self._take(item)
 
+    def tell(self) -> bool:
+        """Let the scheduler handle what was taken in; return whether there was anything."""
+        told, self._told = self._told, []
+        if told:
+            self._marked.clear()
+            self._handle(told, self.clock())
+        return bool(told)
+
     def decide(self) -> bool:
         """Make one decision; return whether there was one to make."""
+        self.tell()
         return self._call(self.scheduler.schedule_one)
 
     def advance(self) -> None:
         """Let time pass: permit timeouts, backoff, evictions to be repeated."""
         due = self._evictions.due(now=self.clock())
         self.operations.extend(Operation(evict) for evict in due)
+        self.tell()
         self._call(self.scheduler.advance)
 
     def rebuild(self) -> None:
         """Have the scheduler read the whole cluster state."""
+        self.tell()
         self._call(self.scheduler.rebuild)
 
     def resume(self) -> None:
@@ -257,6 +274,8 @@ class Engine:
         return True
 
     def _take(self, event: Event) -> None:
+        if self._marked and self._would_hide(event):
+            self.tell()
         try:
             self.apply(event)
         except Exception as error:
@@ -276,16 +295,43 @@ class Engine:
         now = self.clock()
         for observer in self.observers:
             self._guard(observer.event, event, now)
+        self._told.append(event)
+        if isinstance(event, PodDeleted | NodeDeleted | PodGroupDeleted | ObjectDeleted | Bound):
+            self._marked[subject_of(event)[0]] = event
+
+    def _would_hide(self, event: Event) -> bool:
+        """Return whether the cluster state would not show any more what an earlier event says.
+
+        What was deleted is made anew, or a pod that was bound has ended.
+        """
+        earlier = self._marked.get(subject_of(event)[0])
+        if not isinstance(earlier, Bound):
+            return earlier is not None
+        if isinstance(event, PodAdded | PodUpdated):
+            return event.pod.is_finished or event.pod.deleted_at is not None
+        return True
+
+    def _handle(self, events: Sequence[Event], now: float) -> bool:
+        """Let the scheduler handle events; return whether it did.
+
+        If it raises for several, each is handled by itself once more, to know which one it was.
+        Those that it took in change nothing then.
+        """
         try:
-            effects = self.scheduler.handle(event, now=now)
-        except ClusterStateError as error:
-            self._refused(event, error)
+            effects = self.scheduler.handle(*events, now=now)
         except Exception as error:
-            self._fail(error)
-            if isinstance(event, Bound | BindFailed):
-                self._unreported.append(event)
-        else:
-            self._returned(effects, now)
+            if len(events) > 1:
+                refused = [event for event in events if not self._handle((event,), now)]
+                if not refused:
+                    self._fail(error)  # of a plugin, and not of an event
+            elif isinstance(error, ClusterStateError):
+                self._refused(events[0], error)
+            else:
+                self._fail(error)
+                self._unreported += [e for e in events if isinstance(e, Bound | BindFailed)]
+            return False
+        self._returned(effects, now)
+        return True
 
     def _returned(self, effects: tuple[Effect, ...], now: float) -> None:
         # operations first: whatever an observer raises, they are performed

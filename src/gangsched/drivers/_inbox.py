@@ -37,7 +37,7 @@ from gangsched.events import (
     PodUpdated,
 )
 
-__all__ = ["DEFAULT_LIMIT", "Inbox", "Marker"]
+__all__ = ["DEFAULT_LIMIT", "Inbox", "Marker", "subject_of"]
 
 DEFAULT_LIMIT: Final = 4096
 """How many events may wait before updates replace each other."""
@@ -82,7 +82,7 @@ class Inbox:
                 self._slots.append(_Slot(event))
                 return
             replaceable = self._replaceable = self._indexed()
-        subject, replaces = _subject(event)
+        subject, replaces = subject_of(event)
         waiting = replaceable.get(subject)
         if replaces and waiting is not None and len(self._slots) >= self.limit:
             waiting.item = _merged(waiting.item, event)
@@ -101,7 +101,7 @@ class Inbox:
             if isinstance(slot.item, Marker):
                 found.clear()
                 continue
-            subject, replaces = _subject(slot.item)
+            subject, replaces = subject_of(slot.item)
             if replaces:
                 found[subject] = slot
             else:
@@ -126,7 +126,7 @@ class Inbox:
             if len(slots) < self.limit // 2:
                 self._replaceable = None
             elif not isinstance(slot.item, Marker):
-                subject, _replaces = _subject(slot.item)
+                subject, _replaces = subject_of(slot.item)
                 if replaceable.get(subject) is slot:
                     del replaceable[subject]
         return slot.item
@@ -168,7 +168,7 @@ class Inbox:
         return len(self._slots)
 
 
-def _subject(event: Event) -> tuple[Hashable, bool]:
+def subject_of(event: Event) -> tuple[Hashable, bool]:
     """Return the object that an event is about, and whether a later event may replace it."""
     match event:
         case PodAdded(pod) | PodUpdated(pod):

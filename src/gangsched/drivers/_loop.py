@@ -4,8 +4,8 @@ Rules:
   R1  this module never waits. ``_steps`` yields wherever the loop may have to, and the shell does
       it: on threads under a condition, on asyncio by an ``await``;
   R2  the loop sleeps until an event, an outcome or the scheduler's next deadline. It never polls;
-  R3  while more events wait, decisions are made after each batch of 64 events: at most as many as
-      events were taken in. So neither starves the other;
+  R3  events that wait are handled together, up to 64 of them. While more wait, as many decisions
+      are made at most as events were taken in. So neither starves the other;
   R4  ``stop(at_once=True)`` is looked at before each call of the scheduler. It is no item of the
       inbox, so events that wait do not delay it.
 """
@@ -128,6 +128,7 @@ class DriverShell:
                 taken += 1
                 engine.take(item)
                 yield Step.PERFORM
+            engine.tell()
             decided = 0
             while self._goes_on and (decided < taken or not inbox.is_ready):
                 if not engine.decide():
@@ -136,6 +137,9 @@ class DriverShell:
                 yield Step.PERFORM
             else:
                 continue  # there may be more to decide about
+            if engine.tell() or engine.can_start:
+                yield Step.PERFORM
+                continue
             if not self._goes_on or inbox.is_ready:
                 continue
             stopping = inbox.stop_is_next
@@ -152,6 +156,7 @@ class DriverShell:
             if not engine.can_start:
                 yield Step.AWAIT_OUTCOME
             yield Step.PERFORM
+            engine.tell()
         failure = engine.take_failure()
         if failure is not None:
             raise failure

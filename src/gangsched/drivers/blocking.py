@@ -222,6 +222,8 @@ class Driver(DriverShell):
             self._start()
             while self._outcomes:
                 engine.finish(*self._outcomes.popleft())
+            if self._questions:
+                engine.tell()  # an answer knows what was taken in
             self._answer()
             self._raise_fatal()
             if not engine.can_start:

@@ -37,7 +37,15 @@ from gangsched.events import (
     PodUpdated,
 )
 
-__all__ = ["check_answer", "listing", "read_given_back", "retry", "take_in"]
+__all__ = [
+    "binds",
+    "check_answer",
+    "listing",
+    "only_adds",
+    "read_given_back",
+    "retry",
+    "take_in",
+]
 
 
 def take_in(state: State, event: Event) -> None:
@@ -68,6 +76,28 @@ def take_in(state: State, event: Event) -> None:
                 objects_changed(state, (KINDS[name],))
     finally:
         state.seen.clear()
+
+
+def binds(event: Event) -> bool:
+    """Return whether an event may show a pod on a node for the first time."""
+    match event:
+        case Bound():
+            return True
+        case PodAdded(pod) | PodUpdated(pod):
+            return pod.node_name is not None
+        case _:
+            return False
+
+
+def only_adds(event: Event) -> bool:
+    """Return whether no group can have fewer members on nodes, or need more, after an event."""
+    match event:
+        case Bound() | NodeAdded() | PermitAllowed() | ObjectChanged():
+            return True
+        case PodAdded(pod) | PodUpdated(pod):
+            return pod.deleted_at is None and not pod.is_finished
+        case _:
+            return False
 
 
 def read_given_back(state: State) -> None:
