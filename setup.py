@@ -96,9 +96,9 @@ if unwanted and required:
 
 is_usual = sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
 heap = Extension(
-    "gangsched._core._heap._c",
-    ["src/gangsched/_core/_heap/_c.pyx"],
-    depends=glob("src/gangsched/_core/_heap/*.pxi"),
+    "gangsched.primitives.heap._c",
+    ["src/gangsched/primitives/heap/_c.pyx"],
+    depends=glob("src/gangsched/primitives/heap/*.pxi"),
     extra_compile_args=["-g0"] if os.name == "posix" else [],  # a tenth of the size
     optional=not required,
 )

@@ -133,7 +133,7 @@ def contestants() -> list[Contestant]:
     made = [Contestant(BASE, list, _run_heapq, _fill_heapq)]
     for name, module in (("python", "_py"), ("cython", "_c")):
         try:
-            build = importlib.import_module(f"gangsched._core._heap.{module}").PriorityHeap
+            build = importlib.import_module(f"gangsched.primitives.heap.{module}").PriorityHeap
         except ImportError:
             print(f"the heap in {name} is not built", file=sys.stderr)
             continue

@@ -19,9 +19,9 @@ from typing import Final
 from attrs import define
 
 from gangsched import Coscheduling, GroupKey, Pod, PodGroup, PodGroupInfo
-from gangsched._core._counters import MemberState
 from gangsched.model import NodeName, PodUID
 from gangsched.outcomes import Success, Wait
+from gangsched.primitives.counters import MemberState
 
 _SIZES: Final = (8, 64, 512, 4_096)
 _PODS: Final = 16_384

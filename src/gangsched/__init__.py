@@ -9,16 +9,6 @@ from gangsched._version import __version__
 
 if TYPE_CHECKING:
     from gangsched import explain, presets
-    from gangsched._core._backoff import Backoff
-    from gangsched._core._capacity import resource_gap
-    from gangsched._core._counters import MemberState, PodGroupCounters
-    from gangsched._core._gate import GangMember, Gate
-    from gangsched._core._heap import HeapHandle, PriorityHeap, heap_implementation
-    from gangsched._core._ordering import Order, QueuedPod, SortKey, less, sort_key
-    from gangsched._core._quorum import MatchPolicy
-    from gangsched._core._quotas import Quota
-    from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
-    from gangsched._core._waiting import WaitingMap, WaitingPod
     from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
     from gangsched.cycle_state import CycleState
     from gangsched.errors import (
@@ -121,6 +111,7 @@ if TYPE_CHECKING:
         Backfill,
         PlacementStrategy,
         Preemption,
+        Quota,
         Reservation,
         SchedulingUnit,
     )
@@ -136,6 +127,15 @@ if TYPE_CHECKING:
         Wait,
     )
     from gangsched.overlay import OverlayCluster
+    from gangsched.primitives.backoff import Backoff
+    from gangsched.primitives.capacity import resource_gap
+    from gangsched.primitives.counters import MemberState, PodGroupCounters
+    from gangsched.primitives.gate import GangMember, Gate
+    from gangsched.primitives.heap import HeapHandle, PriorityHeap, heap_implementation
+    from gangsched.primitives.ordering import Order, QueuedPod, SortKey, less, sort_key
+    from gangsched.primitives.quorum import MatchPolicy
+    from gangsched.primitives.registry import PodGroupInfo, PodGroupRegistry
+    from gangsched.primitives.waiting import WaitingMap, WaitingPod
     from gangsched.profile import Profile
     from gangsched.protocols import ClusterState, StateKey
     from gangsched.run_times import AnnotatedRunTimes, RunTimes

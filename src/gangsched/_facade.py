@@ -26,16 +26,15 @@ from typing import Final
 __all__ = ["MODULES", "ORIGINS", "Facade", "open_facade"]
 
 ORIGINS: Final = {
-    "_core._backoff": "Backoff",
-    "_core._capacity": "resource_gap",
-    "_core._counters": "MemberState PodGroupCounters",
-    "_core._gate": "GangMember Gate",
-    "_core._heap": "HeapHandle PriorityHeap heap_implementation",
-    "_core._ordering": "Order QueuedPod SortKey less sort_key",
-    "_core._quorum": "MatchPolicy",
-    "_core._quotas": "Quota",
-    "_core._registry": "PodGroupInfo PodGroupRegistry",
-    "_core._waiting": "WaitingMap WaitingPod",
+    "primitives.backoff": "Backoff",
+    "primitives.capacity": "resource_gap",
+    "primitives.counters": "MemberState PodGroupCounters",
+    "primitives.gate": "GangMember Gate",
+    "primitives.heap": "HeapHandle PriorityHeap heap_implementation",
+    "primitives.ordering": "Order QueuedPod SortKey less sort_key",
+    "primitives.quorum": "MatchPolicy",
+    "primitives.registry": "PodGroupInfo PodGroupRegistry",
+    "primitives.waiting": "WaitingMap WaitingPod",
     "coscheduling": "Coscheduling WhenBindFails WhenBlocked",
     "cycle_state": "CycleState",
     "errors": (
@@ -64,7 +63,7 @@ ORIGINS: Final = {
         "RestartPolicy Taint TaintEffect Toleration Topology TopologySpreadConstraint "
         "VolumeClaim WeightedPodAffinityTerm WhenUnsatisfiable group_key"
     ),
-    "options": "Backfill PlacementStrategy Preemption Reservation SchedulingUnit",
+    "options": "Backfill PlacementStrategy Preemption Quota Reservation SchedulingUnit",
     "outcomes": "EvictGroup HoldGroup Outcome RejectGroup Skip Success Unschedulable Verdict Wait",
     "overlay": "OverlayCluster",
     "profile": "Profile",

@@ -29,11 +29,6 @@ from typing import Any, NoReturn, assert_never, final
 
 from attrs import field, frozen
 
-from gangsched._core import _quorum
-from gangsched._core._ordering import Order, sort_key
-from gangsched._core._quorum import MatchPolicy
-from gangsched._core._standing import Standing
-from gangsched._fields import check_count, check_seconds, refuse_choice
 from gangsched.errors import InvalidValueError
 from gangsched.model import NodeName, Pod, Resources
 from gangsched.outcomes import (
@@ -47,7 +42,12 @@ from gangsched.outcomes import (
     Unschedulable,
     Verdict,
 )
+from gangsched.primitives import quorum
+from gangsched.primitives.ordering import Order, sort_key
+from gangsched.primitives.quorum import MatchPolicy
+from gangsched.primitives.standing import Standing
 from gangsched.protocols import CycleView, EntityView, GroupView, QueueSortKey
+from gangsched.values.fields import check_count, check_seconds, refuse_choice
 
 __all__ = ["Coscheduling", "WhenBindFails", "WhenBlocked"]
 
@@ -179,10 +179,10 @@ class Coscheduling:
         if state.bind_failures and self._gives_up(state, group):
             why = f"the bind of pod {pod.name} failed, and it cannot be placed again: {reason}"
             return EvictGroup(group.key, why)
-        minimum, missing = group.min_available, _quorum.members_needed(group, self.match_policy)
+        minimum, missing = group.min_available, quorum.members_needed(group, self.match_policy)
         if minimum is None or missing is None:
             return Unschedulable(reason)
-        if not _quorum.is_lost(group, _quorum.stands(group, self.match_policy)):
+        if not quorum.is_lost(group, quorum.stands(group, self.match_policy)):
             return Unschedulable(reason)
         why = f"pod {pod.name} cannot be placed: {reason}"
         match self.when_blocked:
@@ -212,14 +212,14 @@ class Coscheduling:
         if cause == "bind_failed":
             if self._retries(state):
                 return None
-            needed = _quorum.members_needed(group, MatchPolicy.WAITING_AND_RUNNING)
+            needed = quorum.members_needed(group, MatchPolicy.WAITING_AND_RUNNING)
             if needed is None or needed <= 0:
                 return None
             return EvictGroup(group.key, f"the bind of pod {pod.name} failed")
-        needed = _quorum.members_needed(group, self.match_policy)
+        needed = quorum.members_needed(group, self.match_policy)
         if needed is None or needed <= 0:
             return None
-        found = _quorum.stands(group, self.match_policy)
+        found = quorum.stands(group, self.match_policy)
         if cause in ("deleted", "changed") and found.is_complete:
             return None
         held = _held(found, minimum, and_this=cause in ("timeout", "refused"))
@@ -239,7 +239,7 @@ class Coscheduling:
         """Return whether the pending members of a group are elastic. O(roles)."""
         if group is None:
             return False
-        needed = _quorum.members_needed(group, MatchPolicy.WAITING_AND_RUNNING)
+        needed = quorum.members_needed(group, MatchPolicy.WAITING_AND_RUNNING)
         return needed is not None and needed <= 0
 
     def _retries(self, state: CycleView) -> bool:
@@ -266,7 +266,7 @@ class Coscheduling:
         """
         if self.when_bind_fails is not WhenBindFails.RELEASE_AFTER_RETRIES or not state.can_evict:
             return False
-        needed = _quorum.members_needed(group, MatchPolicy.WAITING_AND_RUNNING)
+        needed = quorum.members_needed(group, MatchPolicy.WAITING_AND_RUNNING)
         return needed is not None and needed > 0
 
     def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
@@ -279,14 +279,14 @@ class Coscheduling:
             if group.was_scheduled and self.match_policy is MatchPolicy.ONCE_SATISFIED:
                 return SUCCESS
             return Unschedulable(f"pod group {group.key} does not exist", resolvable=False)
-        needed = _quorum.members_needed(group, self.match_policy)
+        needed = quorum.members_needed(group, self.match_policy)
         if needed is None or needed <= 0:
             return SUCCESS
         own = group.schedule_timeout
         timeout = self.permit_timeout if own is None else own
         if group.attempt_started_at is not None:
             timeout = max(0.0, group.attempt_started_at + timeout - now)
-        return _quorum.decide(_quorum.stands(group, self.match_policy), timeout)
+        return quorum.decide(quorum.stands(group, self.match_policy), timeout)
 
     def _complete(self, group: GroupView | None) -> Success | Unschedulable:
         if group is None:
@@ -298,7 +298,7 @@ class Coscheduling:
                 f"pod group {group.key} does not exist yet, and its members give no minimum",
                 resolvable=False,
             )
-        return _quorum.complete(_quorum.stands(group, self.match_policy))
+        return quorum.complete(quorum.stands(group, self.match_policy))
 
 
 def _held(found: Standing, minimum: int, *, and_this: bool) -> str:

@@ -14,8 +14,8 @@ from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 
-from gangsched._seconds import format_instant, format_utc
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
+from gangsched.values.seconds import format_instant, format_utc
 
 __all__ = [
     "BackingOff",

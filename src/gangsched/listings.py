@@ -15,10 +15,10 @@ from typing import Any, ClassVar, TypeVar, cast, final
 
 from attrs import frozen
 
-from gangsched._seconds import format_span
-from gangsched._text import printable
 from gangsched.explain import Why, in_utc
 from gangsched.model import GroupKey, NodeName, PodUID
+from gangsched.values.seconds import format_span
+from gangsched.values.text import printable
 
 __all__ = ["BindingRow", "GroupRow", "Listing", "PendingRow", "RunningRow"]
 

@@ -26,9 +26,9 @@ from typing import Any, Final, NamedTuple, assert_never, final
 
 from attrs import evolve, frozen
 
-from gangsched._text import LONGEST_NAME
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.model import FrozenMap, GroupKey, Pod, group_key
+from gangsched.values.text import LONGEST_NAME
 
 __all__ = [
     "ADMISSION_SPELLINGS",

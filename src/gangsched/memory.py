@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableMapping
 from typing import TypeVar, assert_never
 
-from gangsched._checks import check_event
-from gangsched._pod_copy import pod_with_fields
 from gangsched.cluster_objects import KINDS, ObjectStore
 from gangsched.errors import ClusterStateError, InternalError, InvalidValueError
 from gangsched.events import (
@@ -35,7 +33,9 @@ from gangsched.events import (
     PodUpdated,
 )
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
+from gangsched.model._pod_copy import pod_with_fields
 from gangsched.protocols import ObjectsView
+from gangsched.values.checks import check_event
 
 __all__ = ["InMemoryCluster"]
 

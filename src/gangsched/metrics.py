@@ -19,9 +19,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any, Final, TypeVar, final
 
-from gangsched._core import _quorum
-from gangsched._core._quotas import EXCEEDED
-from gangsched._core._registry import PodGroupInfo
 from gangsched.events import (
     Bind,
     Effect,
@@ -38,6 +35,9 @@ from gangsched.events import (
     Release,
 )
 from gangsched.model import GroupKey, PodUID
+from gangsched.options.quota import EXCEEDED
+from gangsched.primitives import quorum
+from gangsched.primitives.registry import PodGroupInfo
 from gangsched.replay import RecordedScheduler
 from gangsched.scheduler import Scheduler
 
@@ -433,7 +433,7 @@ def _state(info: PodGroupInfo) -> str:
     """Return the state label of a group with members."""
     if info.waiting:
         return "waiting"
-    if info.scheduled and _quorum.lacks_members(info):
+    if info.scheduled and quorum.lacks_members(info):
         return "partly_running"  # released by this scheduler, or found so at its start
     if info.is_binding:
         return "binding"  # its nodes are assumed: no member may be on one yet

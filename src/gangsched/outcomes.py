@@ -17,9 +17,9 @@ from typing import Any, Final, TypeAlias, cast, final
 
 from attrs import Attribute, field, frozen
 
-from gangsched._fields import check_flag, check_seconds, check_text
 from gangsched.errors import InvalidValueError
 from gangsched.model import GroupKey
+from gangsched.values.fields import check_flag, check_seconds, check_text
 
 __all__ = [
     "SKIP",

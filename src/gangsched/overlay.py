@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Generic, TypeVar, final
 
-from gangsched._checks import check_cluster
 from gangsched.cluster_objects import ObjectStore
 from gangsched.memory import InMemoryCluster
 from gangsched.model import NodeName, Pod, PodUID
 from gangsched.protocols import ClusterState
+from gangsched.values.checks import check_cluster
 
 __all__ = ["OverlayCluster"]
 

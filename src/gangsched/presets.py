@@ -14,14 +14,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from gangsched._core._backoff import Backoff
-from gangsched._core._ordering import Order
-from gangsched._core._quorum import MatchPolicy
-from gangsched._core._quotas import Quota
 from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
 from gangsched.errors import ProfileError
 from gangsched.membership import ungrouped
 from gangsched.options import Backfill, PlacementStrategy, Preemption, SchedulingUnit
+from gangsched.options.quota import Quota
 from gangsched.plugins import (
     SYSTEM_DEFAULT_CONSTRAINTS,
     CountingTaintToleration,
@@ -47,6 +44,9 @@ from gangsched.plugins import (
     VolumeRestrictions,
     VolumeZone,
 )
+from gangsched.primitives.backoff import Backoff
+from gangsched.primitives.ordering import Order
+from gangsched.primitives.quorum import MatchPolicy
 from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 from gangsched.scheduler import Scheduler

@@ -15,11 +15,11 @@ from typing import Final, Protocol, final
 
 from attrs import field, frozen
 
-from gangsched._fields import check_text, check_whole
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.membership import membership
 from gangsched.model import Pod
 from gangsched.quantity import is_seconds
+from gangsched.values.fields import check_text, check_whole
 
 __all__ = ["AnnotatedRunTimes", "RunTimes"]
 

@@ -17,11 +17,11 @@ from typing import Any, Final, NoReturn, TypeAlias, final
 
 from attrs import Attribute, field, frozen
 
-from gangsched._core._standing import is_quorum
-from gangsched._fields import refuse_choice
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.membership import Membership, membership
 from gangsched.model import Pod, PodGroup, PodPhase
+from gangsched.primitives.standing import is_quorum
+from gangsched.values.fields import refuse_choice
 
 __all__ = ["PodGroupPhase", "PodGroupStatus", "pod_group_status"]
 

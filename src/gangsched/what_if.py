@@ -13,10 +13,10 @@ from typing import TypeAlias, final
 
 from attrs import frozen
 
-from gangsched._seconds import format_span, format_utc
 from gangsched.events import Effect, GroupScheduled
 from gangsched.explain import NotEnoughMembers, Why, in_utc
 from gangsched.model import FrozenMap, GroupKey, Node
+from gangsched.values.seconds import format_span, format_utc
 
 __all__ = ["Insufficient", "SmallestChange", "Sufficient", "WhatIf"]
 

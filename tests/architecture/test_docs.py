@@ -59,8 +59,8 @@ def _documented() -> Iterator[tuple[str, str]]:
                 yield module_name, name
 
 
-_NOT_PUBLIC = ("gangsched.core",)
-"""What decides; its ``Scheduler`` is imported from ``gangsched``."""
+_NOT_PUBLIC = tuple(f"gangsched.{each}" for each in ("core", "forking", "primitives", "values"))
+"""What is public of these is imported from ``gangsched``."""
 
 
 def _public_modules() -> Iterator[ModuleType]:

@@ -31,7 +31,7 @@ def test_every_import_points_down() -> None:
 
 def test_every_module_is_read() -> None:
     """The test above would pass on nothing."""
-    assert {"gangsched", "gangsched._core._heap._py", "gangsched.core"} < MODULES.keys()
+    assert {"gangsched", "gangsched.primitives.heap._py", "gangsched.core"} < MODULES.keys()
     assert len(MODULES) == len(list(PACKAGE.rglob("*.py")))
 
 
@@ -74,9 +74,9 @@ PLANTED: list[tuple[str, str, str, str]] = [
     ),
     (
         "upwards-within-the-core",
-        "gangsched._core._heap",
-        "from gangsched._core._registry import PodGroupRegistry",
-        "gangsched._core._registry, upwards",
+        "gangsched.primitives.heap",
+        "from gangsched.primitives.registry import PodGroupRegistry",
+        "gangsched.primitives.registry, upwards",
     ),
     (
         "upwards-from-the-core",
@@ -117,7 +117,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
     ("a-clock-in-the-core", "gangsched.core.queue", "import time", "time, and is pure"),
     (
         "a-clock-by-name",
-        "gangsched._core._waiting",
+        "gangsched.primitives.waiting",
         "from time import monotonic",
         "time, and is pure",
     ),
@@ -145,12 +145,12 @@ PLANTED: list[tuple[str, str, str, str]] = [
         "clock = __import__('time')",
         "importlib, and is pure",
     ),
-    ("the-environment", "gangsched._core._ordering", "import os.path", "os, and is pure"),
+    ("the-environment", "gangsched.primitives.ordering", "import os.path", "os, and is pure"),
     (
         "a-library-of-another-room",
         "gangsched.coscheduling",
         "from sortedcontainers import SortedList",
-        "sortedcontainers, which _copying, _core, core, simulation own",
+        "sortedcontainers, which _copying, primitives, core, simulation own",
     ),
     (
         "hypothesis-in-the-library",
@@ -186,7 +186,7 @@ def test_import_that_breaks_a_rule_is_reported(module: str, line: str, problem: 
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("gangsched._core._counters", "from gangsched._core import _registry"),
+        ("gangsched.primitives.counters", "from gangsched.primitives import _registry"),
         ("gangsched.core.records", "from gangsched.core import settle"),
     ],
 )
@@ -200,8 +200,8 @@ def test_import_circle_within_one_package_is_reported(module: str, line: str) ->
 def test_no_pure_module_knows_of_clocks_threads_or_chance(name: str) -> None:
     for module in (
         "gangsched.resources",
-        "gangsched._core._counters",
-        "gangsched.core.node_table",
+        "gangsched.primitives.counters",
+        "gangsched.core.nodes.node_table",
     ):
         assert len(violations(with_line(module, f"import {name}"))) == 1
     assert violations(with_line("gangsched.drivers.blocking", f"import {name}")) == ()
@@ -210,8 +210,8 @@ def test_no_pure_module_knows_of_clocks_threads_or_chance(name: str) -> None:
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("gangsched._core._heap", "import os"),
-        ("gangsched._core._heap", "from gangsched._core._heap._c import PriorityHeap"),
+        ("gangsched.primitives.heap", "import os"),
+        ("gangsched.primitives.heap", "from gangsched.primitives.heap._c import PriorityHeap"),
         ("gangsched.cli", "def f():\n    import yaml"),
         ("gangsched.kubernetes.watch", "import kubernetes.client"),
         ("gangsched.testing", "import hypothesis"),
@@ -280,7 +280,7 @@ def test_facade_loads_what_it_is_asked_for() -> None:
         name for name in loaded_by("import gangsched") if name.startswith("gangsched")
     }
     loaded = loaded_by("import gangsched; gangsched.PriorityHeap")
-    assert "gangsched._core._heap._py" in loaded
+    assert "gangsched.primitives.heap._py" in loaded
     assert "gangsched.model" not in loaded
     assert not loaded.intersection(f"gangsched.{shell}" for shell in SHELLS)
 

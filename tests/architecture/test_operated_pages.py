@@ -39,7 +39,7 @@ class Exported:
         pytest.importorskip("msgspec")
         from gangsched import InMemoryCluster, Node, Scheduler
         from gangsched.kubernetes import Settings
-        from gangsched.kubernetes._demand import Demand
+        from gangsched.kubernetes._demand import PendingDemand
         from gangsched.kubernetes._measure import Measures
         from gangsched.model import GroupKey
         from gangsched.presets import coscheduling_profile
@@ -50,7 +50,7 @@ class Exported:
         measures.serves_verbs()
         measures.held(lambda: 0.0)
         measures.unreadable("Pod", 1)
-        measures.demand([Demand(Node(name="n", allocatable={}), ((GroupKey("a/b"), 1),))])
+        measures.demand([PendingDemand(Node(name="n", allocatable={}), ((GroupKey("a/b"), 1),))])
         lines = measures.pages(list)["/metrics"]().body.decode().splitlines()
         assert watched is not None
         self.types = {line.split()[2]: line.split()[3] for line in lines if "# TYPE" in line}

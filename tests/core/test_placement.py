@@ -14,13 +14,13 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from gangsched import InMemoryCluster, Node, NodeAdded, NodeName, Pod, PodAdded, presets
-from gangsched._core._gang_tree import HOST, SubGroup, Within
-from gangsched._core._standing import least_needed
-from gangsched.core.domains import EVERYWHERE
-from gangsched.core.gang import Gang
+from gangsched.core.nodes.domains import EVERYWHERE
 from gangsched.core.placement.search import search
 from gangsched.core.placement.task import Task
+from gangsched.core.records.gang import Gang
 from gangsched.core.scheduler import Scheduler
+from gangsched.primitives.gang_tree import HOST, SubGroup, Within
+from gangsched.primitives.standing import least_needed
 from support.examples import one_in
 
 ZONE, RACK = "zone", "rack"

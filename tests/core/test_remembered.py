@@ -12,17 +12,17 @@ import attrs
 import pytest
 from attrs import evolve
 
-from gangsched._copying import fork
+from gangsched.core.nodes.views import NodeViews
 from gangsched.core.remembered import COMPUTED, REMEMBERED, Fields, kept
 from gangsched.core.snapshot import kept_rows, rows
 from gangsched.core.snapshot.forms import SNAPSHOT
-from gangsched.core.views import NodeViews
+from gangsched.forking.copying import fork
 from support.fingerprint import attributes, is_frozen, is_ours, reachable
 from support.snapshot_cases import CASES
 
 pytestmark = pytest.mark.once("reads the table")
 
-MODULES = ("gangsched.core.", "gangsched._core.", "gangsched.cycle_state")
+MODULES = ("gangsched.core.", "gangsched.primitives.", "gangsched.cycle_state")
 SORTS = ("kept", "written", "derived", "made", "dropped")
 VALUES = ("ErrorRow",)
 """Rows of values that have no table: an error."""
@@ -123,7 +123,7 @@ def test_restored_object_has_the_kept_fields_of_its_row(name: str) -> None:
     state = scheduler._state
     plain = {each: one for each, one in case.data.items() if each not in ("format", "gangsched")}
     read = SNAPSHOT.read(plain, "")
-    records, reserving = state.records, state.reserving
+    records, reserving = state.records, state.reservation
     pairs: list[tuple[str, object, object]] = [("Records", records, read)]
     pairs += [("PodRecord", records.pods[row.uid], row) for row in read.pods]
     pairs += [("Gang", records.gangs[row.key], row) for row in read.gangs]
@@ -133,7 +133,7 @@ def test_restored_object_has_the_kept_fields_of_its_row(name: str) -> None:
     known = state.nominations.known
     pairs += [("Nomination", known[records.gangs[row.gang]], row) for row in read.nominations]
     if read.backfill is not None:
-        pairs.append(("Reserving", reserving, read.backfill))
+        pairs.append(("ReservationState", reserving, read.backfill))
         if read.backfill.reservation is not None:
             pairs.append(("ActiveReservation", reserving.current, read.backfill.reservation))
     for kind, thing, row in pairs:

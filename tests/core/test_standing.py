@@ -8,8 +8,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangsched._core._gang_tree import SubGroup
-from gangsched._core._standing import Counts, standing
+from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.standing import Counts, standing
 
 Leaves = dict[str, Counts]
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from gangsched.objects.group_fields import CORE, CORE_SCHEMAS, WORKLOAD
-from gangsched.objects.pod_fields import POD_FIELDS, POD_SCHEMAS
+from gangsched.manifests.group_fields import CORE, CORE_SCHEMAS, WORKLOAD
+from gangsched.manifests.pod_fields import POD_FIELDS, POD_SCHEMAS
 from support.api_fields import GONE_FROM_GROUPS, GROUP_SPECS, NODE, POD_SPEC, WORKLOAD_SPEC
 from support.control_plane import ControlPlane
 

@@ -17,7 +17,7 @@ import pytest
 
 from gangsched.kubernetes import Settings, read_settings, run
 from gangsched.kubernetes._client import connect
-from gangsched.objects.restarts import RESTARTING_UNTIL, RESTARTS
+from gangsched.manifests.restarts import RESTARTING_UNTIL, RESTARTS
 from support.chart import (
     CHART,
     MANIFEST,

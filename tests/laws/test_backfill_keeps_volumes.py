@@ -17,8 +17,8 @@ from gangsched import (
     PodDeleted,
     PodUID,
 )
-from gangsched._volumes import written
 from gangsched.cluster_objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from gangsched.cluster_objects.claims_of_pods import written
 from gangsched.constraints import VolumeClaim
 from gangsched.events import Event, ObjectChanged
 from support.reserved_worlds import GROUP, MINIMUM, SECONDS, backfilling

@@ -11,7 +11,7 @@ from attrs import evolve
 from hypothesis import given
 
 from gangsched import MemberState, Preemption, SchedulingUnit, WhenBindFails
-from gangsched.core.gang import QueuePlace
+from gangsched.core.records.gang import QueuePlace
 from pictures.moves import MEMBERS, QUEUE
 from support import histories as h
 from support.driver import Fate

@@ -24,7 +24,6 @@ from gangsched import (
     Profile,
     Scheduler,
 )
-from gangsched._core._waiting import WaitingMap
 from gangsched.coscheduling import WhenBlocked
 from gangsched.plugins import (
     DefaultBinder,
@@ -33,6 +32,7 @@ from gangsched.plugins import (
     NodeUnschedulable,
     TaintToleration,
 )
+from gangsched.primitives.waiting import WaitingMap
 from gangsched.protocols import EntityView, QueueSortKey
 from gangsched.testing import make_pod
 from support.calls import calls_for, lines_for

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import GroupKey, Order, Pod, PriorityHeap, QueuedPod
-from gangsched._core._ordering import less, sort_key
+from gangsched.primitives.ordering import less, sort_key
 from gangsched.testing import check_less
 from support.examples import one_in
 from support.views import FakeGroup

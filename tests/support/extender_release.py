@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 from attrs import define, field
 
-from gangsched.objects.restarts import RESTARTING_UNTIL, RESTARTS
+from gangsched.manifests.restarts import RESTARTING_UNTIL, RESTARTS
 from support.chart import NAMESPACE, Installed
 from support.cluster_objects import class_of, group_json, node_json, pod_json
 from support.control_plane import ApiError, Process

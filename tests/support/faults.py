@@ -37,7 +37,7 @@ from gangsched import (
     Resources,
     Scheduler,
 )
-from gangsched._core._waiting import WaitingPod
+from gangsched.primitives.waiting import WaitingPod
 
 __all__ = [
     "BacksOffNever",

@@ -8,8 +8,8 @@ from typing import Any, final
 import pytest
 
 from gangsched import Bind, NodeName, Pod, Scheduler, Skip, Success, Unschedulable
-from gangsched import _plugin_calls as calls
 from gangsched.errors import PluginError
+from gangsched.profile import calls
 from support.busy import NOW
 
 __all__ = ["OOPS", "FaultyPlugin", "bind_of_another", "interrupt", "problem_with"]

@@ -26,7 +26,7 @@ import attrs
 from sortedcontainers import SortedDict, SortedList
 
 from gangsched import PodGroupCounters, PriorityHeap
-from gangsched.core.views import NodeViews
+from gangsched.core.nodes.views import NodeViews
 from gangsched.resources import FrozenMap
 
 __all__ = [

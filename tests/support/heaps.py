@@ -17,12 +17,12 @@ def build(name: str) -> type[PriorityHeap[Any]]:
     """Return the class of a build."""
     module = {"python": "_py", "cython": "_c"}[name]
     found: type[PriorityHeap[Any]] = importlib.import_module(
-        f"gangsched._core._heap.{module}"
+        f"gangsched.primitives.heap.{module}"
     ).PriorityHeap
     return found
 
 
-_IS_BUILT = importlib.util.find_spec("gangsched._core._heap._c") is not None
+_IS_BUILT = importlib.util.find_spec("gangsched.primitives.heap._c") is not None
 
 BUILDS: Final[dict[str, type[PriorityHeap[Any]]]] = {
     name: build(name) for name in ("python", "cython") if name == "python" or _IS_BUILT

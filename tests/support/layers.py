@@ -68,21 +68,27 @@ _PROTOCOLS: Final = Room(
         *(("protocols.*",), ("protocols",)),
     )
 )
-_CORE: Final = Room((("_core._heap", "_core._heap.**"), ("_core", "_core.**")))
+_CORE: Final = Room((("primitives.heap", "primitives.heap.**"), ("primitives", "primitives.**")))
 FACADE: Final = ""
 
 HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
-    (_one("errors"), _one("_version"), _one("_facade"), _one("_text"), _one("_seconds")),
+    (
+        _one("errors"),
+        _one("_version"),
+        _one("_facade"),
+        _one("values.text"),
+        _one("values.seconds"),
+    ),
     (_one("quantity"),),
     (_one("resources"),),
-    (_one("_fields"), _one("_repr")),
+    (_one("values.fields"), _one("values.reprs")),
     (Room((("constraints.*",), ("constraints",)), free=True),),
     (Room((("model.*",), ("model",)), free=True),),
-    (_one("_pod_copy"),),
+    (_one("model._pod_copy"),),
     (
         _one("outcomes"),
         _one("explain"),
-        _one("_forms"),
+        _one("values.forms"),
         Room(
             (
                 ("cluster_objects.sets_of_pods",),
@@ -93,26 +99,26 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
         ),
     ),
     (Room((("events._changes", "events._effects", "events._notices"), ("events",))),),
-    (_one("_checks"),),
+    (_one("values.checks"),),
     (
         _PROTOCOLS,
         _one("membership"),
-        _one("_values"),
+        _one("values.form_table"),
         _one("what_if"),
         _one("listings"),
     ),
     (
-        *(_one("memory"), _one("run_times"), _one("gangs"), _one("_volumes")),
-        _one("_node_kinds"),
+        *(_one("memory"), _one("run_times"), _one("gangs"), _one("cluster_objects.claims_of_pods")),
+        _one("model._node_kinds"),
     ),
     (_CORE, _one("overlay")),
     (
         *(Room((("options.*",), ("options",))), _one("cycle_state"), _one("status")),
-        *(_one("_plugin_calls"), _one("_sort_keys"), _one("_lazy_dict")),
-        Room((("_packing.*",), ("_packing",)), free=True),
+        *(_one("profile.calls"), _one("profile.sort_keys"), _one("forking.lazy_dict")),
+        Room((("primitives.packing.*",), ("primitives.packing",)), free=True),
         Room((("profile.checked", "profile.signing"), ("profile._profile",), ("profile",))),
     ),
-    (_one("_copying"),),
+    (_one("forking.copying"),),
     (
         _one("coscheduling"),
         Room(
@@ -154,7 +160,7 @@ IMPURE: Final = frozenset(
 )
 """Modules that pure packages must not import."""
 
-MAY_READ_THE_ENVIRONMENT: Final = "_core._heap"
+MAY_READ_THE_ENVIRONMENT: Final = "primitives.heap"
 MAY_IMPORT_BY_NAME: Final = "_facade"
 
 _ALLOWED: Final = {("os", MAY_READ_THE_ENVIRONMENT), ("importlib", MAY_IMPORT_BY_NAME)}
@@ -162,7 +168,7 @@ _ALLOWED: Final = {("os", MAY_READ_THE_ENVIRONMENT), ("importlib", MAY_IMPORT_BY
 OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "attrs": ("",),
     "typing_extensions": ("",),
-    "sortedcontainers": ("_copying", "_core", "core", "simulation"),
+    "sortedcontainers": ("forking.copying", "primitives", "core", "simulation"),
     "yaml": ("simulation", "cli"),
     "rich": ("simulation", "cli"),
     "aiohttp": ("kubernetes",),

@@ -34,7 +34,7 @@ import pytest
 __all__ = ["Mutant", "mutants_of"]
 
 _ROOT: Final = Path(__file__).parents[2]
-_PACKAGES: Final = ("core", "_core")
+_PACKAGES: Final = ("core", "primitives", "cycle_state")
 _COVERAGE: Final = "coverage"
 _SECONDS: Final = "seconds.json"
 _SWAPS: Final[dict[type[ast.AST], type[Any]]] = {

@@ -59,7 +59,7 @@ from gangsched import (
     PodWaiting,
     Release,
 )
-from gangsched._pod_copy import pod_with_fields
+from gangsched.model._pod_copy import pod_with_fields
 from support.account import Account, Claim, Group, Hold, Record, claim_of, role_of
 from support.placement_oracle import lacks, may_be_placed
 from support.preemption_laws import PreemptionLaws

@@ -16,12 +16,12 @@ from typing import TypeAlias, final
 
 from attrs import evolve, frozen
 
-from gangsched._packing.pack import (
+from gangsched.primitives.packing.pack import (
     BudgetExhausted,
-    Demand,
     Impossible,
     Packed,
-    Quota,
+    PackingDemand,
+    PackingQuota,
     pack,
 )
 
@@ -121,7 +121,7 @@ class Case:
     """Arguments of ``pack``."""
 
     counts: Mapping[str, int]
-    quotas: tuple[Quota[str], ...]
+    quotas: tuple[PackingQuota[str], ...]
     nodes: tuple[tuple[Box, int], ...]
     room: Shelf
     budget: int = 1_000_000
@@ -129,7 +129,9 @@ class Case:
 
 def solve(case: Case) -> Answer:
     """Call the tested module."""
-    demands = [Demand(kind, count, case.room.requests[kind]) for kind, count in case.counts.items()]
+    demands = [
+        PackingDemand(kind, count, case.room.requests[kind]) for kind, count in case.counts.items()
+    ]
     return pack(demands, case.quotas, case.nodes, case.room, budget=case.budget)
 
 
@@ -154,11 +156,11 @@ class Oracle:
         """Return whether all quotas can be met at once."""
         return any(_met(way, self.quotas) for way in self.ways)
 
-    def meeting(self, quotas: tuple[Quota[str], ...]) -> Iterator[tuple[str, ...]]:
+    def meeting(self, quotas: tuple[PackingQuota[str], ...]) -> Iterator[tuple[str, ...]]:
         """Return the placements that meet some quotas."""
         return (way for way in self.ways if _met(way, quotas))
 
-    def count(self, way: tuple[str, ...], quota: Quota[str]) -> int:
+    def count(self, way: tuple[str, ...], quota: PackingQuota[str]) -> int:
         """Return how many pods of one placement count for a quota."""
         return _count(way, quota)
 
@@ -228,7 +230,9 @@ class Oracle:
         assert pending == answer.pending, case
         self._confirm_resource(answer, (*earlier, quota))
 
-    def _confirm_resource(self, answer: Impossible[str], quotas: tuple[Quota[str], ...]) -> None:
+    def _confirm_resource(
+        self, answer: Impossible[str], quotas: tuple[PackingQuota[str], ...]
+    ) -> None:
         case = self.case
         lifted = {
             name: [way for way in self._lifted(name) if _met(way, quotas)]
@@ -253,11 +257,11 @@ class Oracle:
             assert (min(taken) <= free) if answer.in_pieces else (max(taken) > free), case
 
 
-def _count(placed: tuple[str, ...], quota: Quota[str]) -> int:
+def _count(placed: tuple[str, ...], quota: PackingQuota[str]) -> int:
     return sum(pod in quota.kinds for pod in placed)
 
 
-def _met(placed: tuple[str, ...], quotas: tuple[Quota[str], ...]) -> bool:
+def _met(placed: tuple[str, ...], quotas: tuple[PackingQuota[str], ...]) -> bool:
     return all(_count(placed, quota) >= quota.at_least for quota in quotas)
 
 
@@ -292,7 +296,7 @@ def random_case(random: Random) -> Case:
     return Case(counts, _random_quotas(random, counts), nodes, room)
 
 
-def _random_quotas(random: Random, counts: Mapping[str, int]) -> tuple[Quota[str], ...]:
+def _random_quotas(random: Random, counts: Mapping[str, int]) -> tuple[PackingQuota[str], ...]:
     kinds = list(counts)
     shape = random.choice(["whole", "whole", "roles", "roles", "bundle", "any"])
     parts: list[list[str]] = [kinds] if shape in ("whole", "roles") else []
@@ -304,9 +308,9 @@ def _random_quotas(random: Random, counts: Mapping[str, int]) -> tuple[Quota[str
     elif shape == "any":
         parts += [random.sample(kinds, random.randint(1, len(kinds))) for _ in range(2)]
     random.shuffle(parts)
-    quotas: list[Quota[str]] = []
+    quotas: list[PackingQuota[str]] = []
     for part in parts:
         pending = sum(counts[kind] for kind in part)
         slack = random.choice([0, 0, 0, 1, 2, -1 if random.random() < 0.1 else 0])
-        quotas.append(Quota(frozenset(part), max(0, pending - slack)))
+        quotas.append(PackingQuota(frozenset(part), max(0, pending - slack)))
     return tuple(quotas)

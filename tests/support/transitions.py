@@ -15,14 +15,14 @@ from unittest import mock
 
 from attrs import define, field
 
-from gangsched._core._counters import MemberState, PodGroupCounters
 from gangsched.core import cycle, scheduler, settle
-from gangsched.core.demand import Demand
-from gangsched.core.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.queue import Queue
+from gangsched.core.queue.demand import Demand
 from gangsched.core.records import Records
+from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.model import PodUID
+from gangsched.primitives.counters import MemberState, PodGroupCounters
 
 __all__ = ["Move", "Moves", "recorded"]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangsched._core._backoff import Backoff
+from gangsched.primitives.backoff import Backoff
 from support.refusals import NO_SECONDS, check_rows, each
 
 SECONDS = st.floats(min_value=1e-6, max_value=1e6)

@@ -73,7 +73,7 @@ from gangsched.errors import (
     UnknownPodError,
 )
 from gangsched.kubernetes import read_event
-from gangsched.objects import (
+from gangsched.manifests import (
     PriorityClasses,
     read_core_group,
     read_group,

@@ -51,7 +51,6 @@ from gangsched import (
     membership,
     presets,
 )
-from gangsched._core._quorum import members_needed
 from gangsched.errors import (
     ClusterStateError,
     GangschedError,
@@ -60,6 +59,7 @@ from gangsched.errors import (
     UnknownPodError,
 )
 from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.primitives.quorum import members_needed
 from gangsched.profile import POINTS
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell

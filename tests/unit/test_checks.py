@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from gangsched import InMemoryCluster, NodeAdded, Pod, PodAdded, Scheduler, presets
-from gangsched._core._counters import MemberState, PodGroupCounters
-from gangsched._core._heap._py import PriorityHeap
-from gangsched._core._registry import PodGroupRegistry
-from gangsched._core._waiting import WaitingMap
-from gangsched.core.gang import Gang, PodRecord
+from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.errors import InternalError
 from gangsched.model import NodeName, PodUID
+from gangsched.primitives.counters import MemberState, PodGroupCounters
+from gangsched.primitives.heap._py import PriorityHeap
+from gangsched.primitives.registry import PodGroupRegistry
+from gangsched.primitives.waiting import WaitingMap
 from gangsched.testing import make_node, make_pod
 from support.groups import claim_of, grouped, key
 

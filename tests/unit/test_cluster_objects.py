@@ -21,7 +21,6 @@ from gangsched import (
     OverlayCluster,
     Pod,
 )
-from gangsched._values import EVENT
 from gangsched.cluster_objects import (
     KINDS,
     AccessMode,
@@ -34,6 +33,7 @@ from gangsched.cluster_objects import (
 from gangsched.constraints import LabelSelector
 from gangsched.memory import InMemoryCluster as Cluster
 from gangsched.model import FrozenMap
+from gangsched.values.form_table import EVENT
 
 OBJECTS: st.SearchStrategy[Any] = st.one_of([st.from_type(kind) for kind in KINDS.values()])
 CHANGES = st.lists(st.builds(ObjectChanged, OBJECTS) | st.from_type(ObjectDeleted), max_size=12)

@@ -24,7 +24,7 @@ from gangsched import (
     PodUpdated,
     presets,
 )
-from gangsched._core._counters import MemberState
+from gangsched.primitives.counters import MemberState
 from gangsched.testing import make_node, make_pod
 from support.shown import memory, shown, situation
 

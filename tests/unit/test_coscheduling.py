@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangsched._core._counters import RoleCounts
-from gangsched._core._quorum import MatchPolicy
 from gangsched.coscheduling import Coscheduling, WhenBlocked
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import (
@@ -22,6 +20,8 @@ from gangsched.outcomes import (
     Verdict,
     Wait,
 )
+from gangsched.primitives.counters import RoleCounts
+from gangsched.primitives.quorum import MatchPolicy
 from gangsched.profile import POINTS
 from support.refusals import NO_SECONDS, check_rows, each
 from support.views import KEY, FakeGroup, cycle

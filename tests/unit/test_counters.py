@@ -6,8 +6,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gangsched._core._counters import MemberState, PodGroupCounters, RoleCounts
 from gangsched.model import PodUID
+from gangsched.primitives.counters import MemberState, PodGroupCounters, RoleCounts
 
 UIDS = [PodUID(f"uid-{number}") for number in range(6)]
 STATES = st.sampled_from(MemberState)

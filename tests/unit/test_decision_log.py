@@ -24,8 +24,8 @@ from gangsched import (
     PlacementStrategy,
     presets,
 )
-from gangsched._values import EFFECTS, EVENTS, NOUNS
 from gangsched.replay import FORMAT, Call, Header, Recipe, read_log
+from gangsched.values.form_table import EFFECTS, EVENTS, NOUNS
 from support.values import effects, events
 
 _HEADER = Header().to_line()

@@ -27,7 +27,6 @@ from gangsched import (
     Scheduler,
     presets,
 )
-from gangsched._forms import RESOURCES
 from gangsched.kubernetes import read_notification
 from gangsched.membership import ungrouped
 from gangsched.outcomes import SUCCESS, Outcome
@@ -41,6 +40,7 @@ from gangsched.plugins import (
 from gangsched.protocols import CycleView, NodeView
 from gangsched.resources import FrozenMap
 from gangsched.testing import cycle, node_view
+from gangsched.values.forms import RESOURCES
 from support.faulty_plugin import FaultyPlugin
 
 _CPU: Final = 100

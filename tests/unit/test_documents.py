@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched.errors import ManifestError
-from gangsched.objects.scalars import Number, Value
+from gangsched.manifests.scalars import Number, Value
 from gangsched.simulation import documents
 from gangsched.simulation.documents import read_documents
 

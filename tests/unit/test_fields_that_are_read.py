@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gangsched import Bind, InMemoryCluster, Node, NodeAdded, NodeName, PodAdded, presets
 from gangsched.errors import GangschedError
 from gangsched.kubernetes import read_notification
-from gangsched.objects import DIALECTS, POD_FIELDS, NoteKind, Treatment
+from gangsched.manifests import DIALECTS, POD_FIELDS, NoteKind, Treatment
 from support.api_fields import GROUP_SPECS, NODE, POD_SPEC
 from support.documents import ROOT
 from support.page_tables import tables_of

@@ -16,7 +16,7 @@ import pytest
 from sortedcontainers import SortedDict, SortedList
 
 from gangsched import PriorityHeap, WaitingMap
-from gangsched.core.views import NodeViews
+from gangsched.core.nodes.views import NodeViews
 from gangsched.model import FrozenMap, NodeName, PodUID, Resources
 from support.busy import busy_scheduler
 from support.fingerprint import attributes, fingerprint, is_as, is_ours, reachable, remembered

@@ -10,9 +10,9 @@ import attrs
 import pytest
 from sortedcontainers import SortedDict, SortedList
 
-from gangsched import _copying as copying
-from gangsched._core._backoff import Backoff
-from gangsched._lazy_dict import LazyDict
+from gangsched.forking import copying
+from gangsched.forking.lazy_dict import LazyDict
+from gangsched.primitives.backoff import Backoff
 
 
 def test_fork_preserves_aliasing() -> None:
@@ -48,7 +48,7 @@ class ByIdentity:
     """A mutable class of the library."""
 
 
-ByIdentity.__module__ = "gangsched._core.somewhere"
+ByIdentity.__module__ = "gangsched.primitives.somewhere"
 
 
 @pytest.mark.parametrize("kind", containers())
@@ -66,7 +66,7 @@ def test_fork_copies_a_frozen_object_with_mutable_parts() -> None:
         one: list[int]
         other: list[int]
 
-    Pair.__module__ = "gangsched._core.somewhere"
+    Pair.__module__ = "gangsched.primitives.somewhere"
     pair = Pair([1], [2])
     made = copying.fork(pair)
     assert made == pair
@@ -112,7 +112,7 @@ class Sealed:
 def test_fork_copies_the_compiled_heap_by_its_pickle_protocol(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Sealed, "__module__", "gangsched._core._heap._c")
+    monkeypatch.setattr(Sealed, "__module__", "gangsched.primitives.heap._c")
     monkeypatch.setattr(Sealed, "made", 0)
     monkeypatch.setattr(Sealed, "inside", {})
     one, items = Sealed(), [1]
@@ -129,7 +129,9 @@ def test_fork_copies_the_compiled_heap_by_its_pickle_protocol(
 def test_fork_copies_slots_of_private_names() -> None:
     """A private name has the name of its class in it, without what that begins with."""
     names = ("__dunder__", "__left", "_kept", "open")
-    kind: Any = type("_X_", (), {"__slots__": names, "__module__": "gangsched._core.somewhere"})
+    kind: Any = type(
+        "_X_", (), {"__slots__": names, "__module__": "gangsched.primitives.somewhere"}
+    )
     slots = ("__dunder__", "_X___left", "_kept", "open")
     thing = kind()
     for name in slots:

@@ -9,9 +9,9 @@ import pytest
 from gangsched import PodGroup, PodGroupAdded
 from gangsched.errors import ManifestError
 from gangsched.kubernetes import read_notification
-from gangsched.objects import NoteKind
-from gangsched.objects.group_fields import WORKLOAD as WORKLOAD_FIELDS
-from gangsched.objects.pod_fields import Treatment
+from gangsched.manifests import NoteKind
+from gangsched.manifests.group_fields import WORKLOAD as WORKLOAD_FIELDS
+from gangsched.manifests.pod_fields import Treatment
 from gangsched.simulation import load_manifests
 from support.api_fields import WORKLOAD_SPEC
 from support.recorded_objects import COMPOSITE_MEMBER, GROUPS, WORKLOAD, evicted_whole, recorded

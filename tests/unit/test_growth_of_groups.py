@@ -34,9 +34,9 @@ from gangsched import (
     Wait,
     presets,
 )
-from gangsched._core._claims import Claim, Claims
 from gangsched.coscheduling import Coscheduling
 from gangsched.explain import NotAdmitted
+from gangsched.primitives.claims import Claim, Claims
 from gangsched.testing import make_node, make_pod
 from support.calls import lines_for
 from support.faulty_plugin import FaultyPlugin

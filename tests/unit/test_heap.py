@@ -24,9 +24,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-import gangsched._core._heap as chooser
-from gangsched._core._heap import HeapHandle, PriorityHeap
+import gangsched.primitives.heap as chooser
 from gangsched.errors import InvalidValueError
+from gangsched.primitives.heap import HeapHandle, PriorityHeap
 from support.heaps import BUILDS, build, each_build
 
 KEYS = st.integers(0, 4)
@@ -795,7 +795,7 @@ class Compiled:
 def test_extension_is_used_if_built_and_not_switched_off(
     monkeypatch: pytest.MonkeyPatch, is_built: bool, switch: str | None, expected: Any
 ) -> None:
-    extension = ModuleType("gangsched._core._heap._c")
+    extension = ModuleType("gangsched.primitives.heap._c")
     vars(extension)["PriorityHeap"] = Compiled
     # a module that is None there cannot be imported
     monkeypatch.setitem(sys.modules, extension.__name__, extension if is_built else None)

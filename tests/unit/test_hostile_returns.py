@@ -45,11 +45,10 @@ from gangsched import (
     Wait,
     presets,
 )
-from gangsched import _plugin_calls as calls
 from gangsched.errors import PluginError
 from gangsched.outcomes import SKIP, SUCCESS
 from gangsched.plugins import DefaultBinder, NodeResources
-from gangsched.profile import POINTS
+from gangsched.profile import POINTS, calls
 from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
 from support.busy import NOW, busy_scheduler, tell

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangsched._lazy_dict import LazyDict
+from gangsched.forking.lazy_dict import LazyDict
 
 
 def lazy(**given_values: list[int]) -> LazyDict:

@@ -23,7 +23,7 @@ from gangsched import (
 from gangsched.cluster_objects import PersistentVolume
 from gangsched.errors import ManifestError
 from gangsched.kubernetes import read_notification
-from gangsched.objects import NoteKind
+from gangsched.manifests import NoteKind
 from gangsched.resources import FrozenMap, Resources
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

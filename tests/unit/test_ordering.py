@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangsched._core._ordering import Order, QueuedPod, SortKey, less, sort_key
 from gangsched.errors import InvalidValueError
 from gangsched.model import GroupKey, Pod
+from gangsched.primitives.ordering import Order, QueuedPod, SortKey, less, sort_key
 from support.views import FakeGroup
 
 ORDERS = pytest.mark.parametrize("order", Order)

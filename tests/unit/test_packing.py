@@ -29,10 +29,17 @@ from gangsched import (
     Success,
     presets,
 )
-from gangsched._packing import pack as packing
-from gangsched._packing.pack import BudgetExhausted, Demand, Impossible, Packed, Quota, pack
 from gangsched.errors import InvalidValueError
 from gangsched.outcomes import SUCCESS
+from gangsched.primitives.packing import pack as packing
+from gangsched.primitives.packing.pack import (
+    BudgetExhausted,
+    Impossible,
+    Packed,
+    PackingDemand,
+    PackingQuota,
+    pack,
+)
 from gangsched.resources import Resources
 from gangsched.testing import make_node, make_pod
 from support.examples import IS_DEEP
@@ -59,11 +66,11 @@ def ask(
     counts: Mapping[str, int],
     requests: Mapping[str, Mapping[str, int]],
     nodes: list[tuple[Box, int]],
-    *quotas: Quota[str],
+    *quotas: PackingQuota[str],
     budget: int = 10_000,
     **filters: Any,
 ) -> Answer:
-    whole = Quota(frozenset(counts), sum(counts.values()))
+    whole = PackingQuota(frozenset(counts), sum(counts.values()))
     room = Shelf(requests, **filters)
     case = Case(counts, quotas or (whole,), tuple(nodes), room, budget)
     answer = solve(case)
@@ -144,7 +151,7 @@ def test_gang_that_only_fits_when_it_is_spread_is_placed_without_a_search() -> N
 
 def test_nothing_asked_is_nothing_placed() -> None:
     nodes = [(box(gpu=8), 1)]
-    assert Packed((), 0) == ask({"a": 2}, {"a": {"gpu": 1}}, nodes, Quota(ALL, 0))
+    assert Packed((), 0) == ask({"a": 2}, {"a": {"gpu": 1}}, nodes, PackingQuota(ALL, 0))
     assert Packed((), 0) == pack([], [], nodes, Shelf({}))
 
 
@@ -175,10 +182,10 @@ class Counting:
 
 def test_equal_nodes_are_asked_once() -> None:
     requests = {"a": {"gpu": 1, "cpu": 2}, "b": {"gpu": 3, "cpu": 1}, "c": {"cpu": 5}}
-    demands = [Demand(kind, 150, requests[kind]) for kind in "abc"]
+    demands = [PackingDemand(kind, 150, requests[kind]) for kind in "abc"]
     nodes = [(box(gpu=gpu, cpu=cpu), 20) for gpu in range(9) for cpu in range(0, 40, 2)]
     room = Counting(Shelf(requests), [])
-    answer = pack(demands, [Quota(ALL, 450)], nodes, room)
+    answer = pack(demands, [PackingQuota(ALL, 450)], nodes, room)
     assert isinstance(answer, Packed)
     assert answer.steps == 0
     assert len(set(room.asked)) == len(room.asked) < 5 * len(nodes)
@@ -186,9 +193,9 @@ def test_equal_nodes_are_asked_once() -> None:
 
 def test_every_pod_may_be_of_a_class_of_its_own() -> None:
     kinds = [f"p{number}" for number in range(120)]
-    demands = [Demand(kind, 1, {"gpu": 1}) for kind in kinds]
+    demands = [PackingDemand(kind, 1, {"gpu": 1}) for kind in kinds]
     room = Shelf({kind: {"gpu": 1} for kind in kinds})
-    quota = Quota(frozenset(kinds), 120)
+    quota = PackingQuota(frozenset(kinds), 120)
     answer = pack(demands, [quota], [(box(gpu=1), 119)], room, budget=100)
     assert str(answer) == "at most 119 of 120 members fit: gpu is short"
 
@@ -210,7 +217,7 @@ class Plain:
 
 # Certificates -----------------------------------------------------------------------------
 
-ABC = tuple(Quota(frozenset(kind), 1, kind) for kind in "abc")
+ABC = tuple(PackingQuota(frozenset(kind), 1, kind) for kind in "abc")
 APART = {"rivals": frozenset({frozenset("ab")})}
 EVERY_PAIR_APART = {"rivals": frozenset({frozenset("ab"), frozenset("bc"), frozenset("ac")})}
 CORDONED = {"banned": frozenset({("a", "cordoned")})}
@@ -241,13 +248,13 @@ SAID: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
             {"a": 2, "b": 2},
             {"a": {"cpu": 4}, "b": {"gpu": 4}},
             [(box(cpu=3, gpu=2), 1)],
-            Quota(ALL, 2),
+            PackingQuota(ALL, 2),
         ),
         {},
         "at most 0 of 2 members fit: gpu is short",
     ),
     "missing members": (
-        ({"a": 3}, {"a": {"gpu": 1}}, [(box(gpu=8), 1)], Quota(ALL, 5)),
+        ({"a": 3}, {"a": {"gpu": 1}}, [(box(gpu=8), 1)], PackingQuota(ALL, 5)),
         {},
         "at most 3 of 5 members fit: only 3 are pending",
     ),
@@ -256,8 +263,8 @@ SAID: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
             {"a": 4, "b": 2},
             {"a": {"cpu": 1}, "b": {"gpu": 4}},
             [(box(cpu=9, gpu=4), 1)],
-            Quota(ALL, 4, "group"),
-            Quota(frozenset("b"), 2, "role worker"),
+            PackingQuota(ALL, 4, "group"),
+            PackingQuota(frozenset("b"), 2, "role worker"),
         ),
         {},
         "at most 1 of 2 members of role worker fit: gpu is short",
@@ -267,8 +274,8 @@ SAID: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
             {"a": 2, "b": 3},
             {"a": {"gpu": 2}, "b": {"gpu": 2}},
             [(box(gpu=8), 1)],
-            Quota(frozenset("a"), 2, "ns/one"),
-            Quota(frozenset("b"), 3, "ns/two"),
+            PackingQuota(frozenset("a"), 2, "ns/one"),
+            PackingQuota(frozenset("b"), 3, "ns/two"),
         ),
         {},
         "at most 2 of 3 members of ns/two fit beside the others: gpu is short",
@@ -330,8 +337,8 @@ def test_search_that_the_budget_ends_says_so() -> None:
 
 def test_search_takes_at_most_ten_thousand_steps_by_default() -> None:
     """There are more ways than that to choose 20 pods of five kinds for one node."""
-    demands = [Demand(kind, 30, {}) for kind in "abcde"]
-    answer = pack(demands, [Quota(frozenset("abcde"), 41)], [(20, 2)], Plain())
+    demands = [PackingDemand(kind, 30, {}) for kind in "abcde"]
+    answer = pack(demands, [PackingQuota(frozenset("abcde"), 41)], [(20, 2)], Plain())
     assert answer == BudgetExhausted(steps=10_000, placed=40)
 
 
@@ -379,27 +386,35 @@ LISTED: Any = ["a"]
             (lambda bad=bad: pack([], [], [], Shelf({}), budget=bad), f"budget must be {COUNT}")
             for bad in (-1, 1.0, True, None, "10")
         ),
-        *((lambda bad=bad: Demand("a", bad, {}), f"count must be {COUNT}") for bad in (-1, 0.5)),
-        *((lambda bad=bad: Quota(ALL, bad), f"at_least must be {COUNT}") for bad in (-1, False)),
+        *(
+            (lambda bad=bad: PackingDemand("a", bad, {}), f"count must be {COUNT}")
+            for bad in (-1, 0.5)
+        ),
+        *(
+            (lambda bad=bad: PackingQuota(ALL, bad), f"at_least must be {COUNT}")
+            for bad in (-1, False)
+        ),
         (lambda: pack([], [], [(box(), 1), (box("x"), WRONG)], Shelf({})), "nodes[1]"),
         *(
             (
-                lambda kinds=kinds: pack([Demand(k, 1, {}) for k in kinds], [], [], Shelf({})),
+                lambda kinds=kinds: pack(
+                    [PackingDemand(k, 1, {}) for k in kinds], [], [], Shelf({})
+                ),
                 f"demands must be unique by kind of pod, got {kinds[-1]!r}",
             )
             for kinds in ("aba", "abb")
         ),
         *(
-            (lambda bad=bad: Demand("a", 1, bad), f"requests must be {AMOUNTS}")
+            (lambda bad=bad: PackingDemand("a", 1, bad), f"requests must be {AMOUNTS}")
             for bad in (None, 7)
         ),
-        (lambda: Demand("a", 1, NUMBERED), "requests must be"),
+        (lambda: PackingDemand("a", 1, NUMBERED), "requests must be"),
         *(
-            (lambda bad=bad: Demand("a", 1, {"gpu": bad}), "requests.gpu must be")
+            (lambda bad=bad: PackingDemand("a", 1, {"gpu": bad}), "requests.gpu must be")
             for bad in (-1, 0.5, "1")
         ),
-        (lambda: Quota(LISTED, 1), "kinds must be a frozenset of kinds of pods, got ['a']"),
-        (lambda: Quota(ALL, 1, WRONG), "name must be"),
+        (lambda: PackingQuota(LISTED, 1), "kinds must be a frozenset of kinds of pods, got ['a']"),
+        (lambda: PackingQuota(ALL, 1, WRONG), "name must be"),
     ],
     ids=itertools.count(),
 )
@@ -410,7 +425,7 @@ def test_refusal_names_the_argument_and_what_was_expected(call: Any, says: str) 
 
 def test_requests_may_be_those_of_a_pod() -> None:
     requests = Resources({"gpu": 1})
-    assert Demand("a", 1, requests) == Demand("a", 1, {"gpu": 1000, "cpu": 0})
+    assert PackingDemand("a", 1, requests) == PackingDemand("a", 1, {"gpu": 1000, "cpu": 0})
 
 
 # A gang is packed on the fewest nodes, whether its plugins tell which pods are alike or not
@@ -487,7 +502,9 @@ def test_members_with_other_requests_are_no_reason_for_a_larger_node() -> None:
 @pytest.mark.parametrize("seed", range(150))
 def test_answer_without_reasons_is_of_the_same_kind(seed: int) -> None:
     case = random_case(Random(seed))
-    demands = [Demand(kind, count, case.room.requests[kind]) for kind, count in case.counts.items()]
+    demands = [
+        PackingDemand(kind, count, case.room.requests[kind]) for kind, count in case.counts.items()
+    ]
     arguments: Any = (demands, case.quotas, case.nodes, case.room)
     explained = pack(*arguments, budget=case.budget)
     bare = pack(*arguments, budget=case.budget, explains=False)
@@ -548,7 +565,7 @@ def test_small_budget_is_never_a_wrong_answer() -> None:
         oracle = Oracle(case)
         budget = random.randint(0, 40)
         answer = packing.pack(
-            [packing.Demand(k, n, case.room.requests[k]) for k, n in case.counts.items()],
+            [packing.PackingDemand(k, n, case.room.requests[k]) for k, n in case.counts.items()],
             case.quotas,
             case.nodes,
             case.room,

@@ -29,7 +29,7 @@ from gangsched import (
     presets,
 )
 from gangsched.cluster_objects import Namespace, PersistentVolumeClaim, StorageClass
-from gangsched.core import selections
+from gangsched.core.evaluation import selections
 from gangsched.events import Evict
 from gangsched.membership import membership
 from gangsched.options import PlacementStrategy

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import InMemoryCluster, Node, Pod, PodAdded, strategies
-from gangsched._pod_copy import pod_with_fields
 from gangsched.events import Bound
 from gangsched.model import NodeName, PodPhase
+from gangsched.model._pod_copy import pod_with_fields
 
 
 @given(strategies.pods(), st.sampled_from(list(PodPhase)))

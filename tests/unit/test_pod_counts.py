@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import LabelSelector, Pod, PodAffinityTerm
-from gangsched._core import _pod_counts
-from gangsched._core._pod_counts import PodCounts
 from gangsched.constraints.matchers import CarriedTerm, PodMatcher
+from gangsched.cycle_state import pod_counts
+from gangsched.cycle_state.pod_counts import KeptPodCounts
 from gangsched.model import Node
 from gangsched.plugins import InterPodAffinity
 from gangsched.resources import NOTHING, FrozenMap
@@ -58,7 +58,7 @@ def some_pods(draw: st.DrawFn) -> list[Pod]:
 class Cluster:
     def __init__(self) -> None:
         self.infos = {n: Shown(make_node(f"n{n}", labels={"zone": "xyx"[n]})) for n in range(NODES)}
-        self.counts = PodCounts(self.infos, carried)
+        self.counts = KeptPodCounts(self.infos, carried)
         self.where: dict[str, int] = {}
 
     def toggle(self, pod: Pod, index: int, *, knows_terms: bool) -> None:
@@ -95,7 +95,7 @@ def test_counts_agree_with_the_pods_on_nodes(
     moves = st.tuples(st.sampled_from(pods), st.integers(0, NODES - 1), st.booleans())
     asks = st.tuples(st.sampled_from(APPS), st.booleans())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_pod_counts, "_MOST_REMEMBERED", remembered)
+        patch.setattr(pod_counts, "_MOST_REMEMBERED", remembered)
         cluster = Cluster()
         for step in data.draw(st.lists(moves | asks, max_size=25)):
             if len(step) == 3:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from gangsched.errors import ManifestError
 from gangsched.events import PodAdded
 from gangsched.kubernetes import read_notification
+from gangsched.manifests.fields import Field, Source
+from gangsched.manifests.podresources import pod_limits, pod_requests
 from gangsched.model import Pod, QOSClass, Resources
-from gangsched.objects.fields import Field, Source
-from gangsched.objects.podresources import pod_limits, pod_requests
 from gangsched.simulation import load_manifests
 from support.calls import lines_for
 

@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 
-from gangsched._core._gang_tree import SubGroup
-from gangsched._core._quorum import complete, decide
-from gangsched._core._standing import Counts, Standing, standing
 from gangsched.errors import InvalidValueError
 from gangsched.outcomes import SUCCESS, Outcome, Success, Unschedulable
+from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.quorum import complete, decide
+from gangsched.primitives.standing import Counts, Standing, standing
 
 COUNTS = list(itertools.product(range(1, 9), range(10), range(10)))
 

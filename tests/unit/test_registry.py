@@ -12,10 +12,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gangsched._core._counters import MemberState, RoleCounts
-from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched.errors import InvalidPodGroupError
 from gangsched.model import GroupKey, PodGroup, PodUID
+from gangsched.primitives.counters import MemberState, RoleCounts
+from gangsched.primitives.registry import PodGroupInfo, PodGroupRegistry
 from support.fingerprint import fingerprint
 from support.groups import claim_of, grouped, key
 

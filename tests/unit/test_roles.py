@@ -28,11 +28,6 @@ from gangsched import (
     gang,
     presets,
 )
-from gangsched._core import _quorum
-from gangsched._core._counters import RoleCounts
-from gangsched._core._gang_tree import SubGroup
-from gangsched._core._quorum import MatchPolicy, complete, decide
-from gangsched._core._standing import Counts, Standing, standing
 from gangsched.constraints import NodeSelectorRequirement, NodeSelectorTerm
 from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
 from gangsched.errors import InvalidPodGroupError
@@ -47,6 +42,11 @@ from gangsched.outcomes import (
     Unschedulable,
     Wait,
 )
+from gangsched.primitives import quorum
+from gangsched.primitives.counters import RoleCounts
+from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.quorum import MatchPolicy, complete, decide
+from gangsched.primitives.standing import Counts, Standing, standing
 from gangsched.testing import make_node, make_pod
 from support.driver import Driver
 from support.gangs import node
@@ -207,13 +207,13 @@ def test_members_needed_is_the_smallest_number_for_a_quorum(
         enough = all(have[r] + {"a": more_a, "b": more_b}[r] >= n for r, n in roles.items())
         return enough and total + more_a + more_b + more >= minimum
 
-    needed = _quorum.members_needed(view, match)
+    needed = quorum.members_needed(view, match)
     ways = [
         (x + y + z) for x in range(5) for y in range(5) for z in range(12) if is_quorum(x, y, z)
     ]
     assert needed is not None
     assert max(needed, 0) == min(ways)
-    by_role = _quorum.roles_needed(view, match)
+    by_role = quorum.roles_needed(view, match)
     assert by_role == {"": minimum - total, **{r: n - have[r] for r, n in roles.items()}}
     policy = Coscheduling(match_policy=match, when_blocked=WhenBlocked.AT_ONCE)
     reachable = is_quorum(ta, tb, t)

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gangsched import GroupKey, PodUID, explain
-from gangsched._seconds import (
+from gangsched.values.seconds import (
     format_duration,
     format_instant,
     format_span,

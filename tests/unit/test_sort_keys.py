@@ -24,10 +24,10 @@ from gangsched import (
     Profile,
     Scheduler,
 )
-from gangsched import _sort_keys as sort_keys
-from gangsched._core._heap import PriorityHeap
-from gangsched._core._ordering import SortKey
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort, QOSSort
+from gangsched.primitives.heap import PriorityHeap
+from gangsched.primitives.ordering import SortKey
+from gangsched.profile import sort_keys
 from gangsched.protocols import EntityView
 from gangsched.testing import check_plugin, make_node, make_pod
 

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from gangsched.kubernetes._discovery import API_GROUPS
+from gangsched.manifests.group_fields import DIALECTS
+from gangsched.manifests.pod_fields import Treatment
 from gangsched.membership import ADMISSION_SPELLINGS, ROLE_SPELLINGS, SPELLINGS
-from gangsched.objects.group_fields import DIALECTS
-from gangsched.objects.pod_fields import Treatment
 from support.page_tables import tables_of
 
 pytestmark = pytest.mark.once("reads files")

@@ -31,7 +31,6 @@ from gangsched import (
     WhenBlocked,
     presets,
 )
-from gangsched._core._heap import PriorityHeap
 from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
 from gangsched.events import VolumeChoice
@@ -40,6 +39,7 @@ from gangsched.kubernetes._api import ConnectionLost, Response
 from gangsched.kubernetes._volume_writer import VolumeRefusedError, VolumeWriter
 from gangsched.plugins import NodeResourcesFit
 from gangsched.plugins.node_resources import ScoringStrategy
+from gangsched.primitives.heap import PriorityHeap
 from gangsched.replay import Recipe, read_log
 from gangsched.simulation.documents import read_documents
 from support.cluster_objects import claim_json

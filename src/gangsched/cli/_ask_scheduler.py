@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
 from attrs import field, frozen
 
-from gangsched._text import printable
 from gangsched.cli._files import BadInputError
 from gangsched.configuration import Settings
 from gangsched.errors import InvalidValueError
+from gangsched.values.text import printable
 
 if TYPE_CHECKING:
     from gangsched.kubernetes._api import Api

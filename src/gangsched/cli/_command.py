@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from gangsched._text import printable
 from gangsched.cli._files import BadInputError
 from gangsched.errors import GangschedError, TraceError
+from gangsched.values.text import printable
 
 __all__ = ["BAD_INPUT", "INTERRUPTED", "execute"]
 

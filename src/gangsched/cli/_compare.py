@@ -21,7 +21,6 @@ from typing import Any, Final
 
 from attrs import asdict
 
-from gangsched._seconds import format_span
 from gangsched._version import __version__
 from gangsched.cli._command import INTERRUPTED
 from gangsched.cli._csv import print_figures
@@ -46,6 +45,7 @@ from gangsched.simulation.render import (
     to_last_arrival_text,
 )
 from gangsched.simulation.timeline import Timeline
+from gangsched.values.seconds import format_span
 
 __all__ = ["COMPARE_SCHEMA", "add_compare"]
 

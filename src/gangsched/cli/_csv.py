@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 
 from attrs import evolve, fields
 
-from gangsched._text import printable
 from gangsched.simulation import JobRow, Report
+from gangsched.values.text import printable
 
 __all__ = ["print_figures", "print_jobs"]
 

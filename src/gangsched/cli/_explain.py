@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from gangsched._node_kinds import kinds_of_nodes
 from gangsched.cli._ahead import queue_ahead
 from gangsched.cli._cheapest import cheapest_first
 from gangsched.cli._demo import example
@@ -28,6 +27,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.events import Event, NodeAdded
 from gangsched.explain import Binding, Finished, Running, Terminating
 from gangsched.model import GroupKey, Node, NodeName, Resources
+from gangsched.model._node_kinds import kinds_of_nodes
 from gangsched.simulation import EventLog, LogEntry, OwnerDeleted, Simulator, parse_nodes_shape
 from gangsched.simulation.manifests import ParsedManifests
 from gangsched.what_if import Insufficient, Sufficient

@@ -6,9 +6,6 @@ from typing import Any, Final, final
 
 from attrs import asdict, frozen
 
-from gangsched._seconds import format_span
-from gangsched._text import printable
-from gangsched._values import EFFECT
 from gangsched.cli._ahead import QueueAhead
 from gangsched.cli._subject import Subject
 from gangsched.explain import (
@@ -23,6 +20,9 @@ from gangsched.explain import (
 from gangsched.model import GroupKey, Node
 from gangsched.options import Reservation
 from gangsched.simulation import LogEntry
+from gangsched.values.form_table import EFFECT
+from gangsched.values.seconds import format_span
+from gangsched.values.text import printable
 from gangsched.what_if import SmallestChange, Sufficient, WhatIf
 
 __all__ = ["SCHEMA", "Explanation", "Refusal", "WhatIfAnswer"]

@@ -7,11 +7,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from gangsched._text import printable
 from gangsched.cli._ask_scheduler import Said
 from gangsched.cli._files import BadInputError
 from gangsched.cli._tables import age_of, print_documents, table
 from gangsched.model import GroupKey
+from gangsched.values.text import printable
 
 if TYPE_CHECKING:
     from gangsched.kubernetes._gang_rows import GangRow

@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from gangsched._node_kinds import one_more
-from gangsched._text import printable
 from gangsched.cli._files import BadInputError
 from gangsched.cli._tables import print_documents, table
 from gangsched.errors import InvalidValueError
 from gangsched.events import Bind, GroupScheduled, NodeAdded
 from gangsched.model import Node
+from gangsched.model._node_kinds import one_more
+from gangsched.values.text import printable
 
 if TYPE_CHECKING:
     from gangsched.kubernetes._survey import Survey

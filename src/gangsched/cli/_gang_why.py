@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from gangsched._node_kinds import kinds_of_nodes
-from gangsched._text import printable
 from gangsched.cli._ask_scheduler import CONFIGURED_OTHERWISE, Said
 from gangsched.cli._cheapest import cheapest_first
 from gangsched.cli._explanation import Explanation
@@ -21,6 +19,8 @@ from gangsched.cli._files import BadInputError
 from gangsched.cli._subject import Subject
 from gangsched.cli._tables import print_documents
 from gangsched.model import GroupKey
+from gangsched.model._node_kinds import kinds_of_nodes
+from gangsched.values.text import printable
 from gangsched.what_if import SmallestChange, Sufficient
 
 if TYPE_CHECKING:

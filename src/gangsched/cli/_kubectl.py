@@ -24,8 +24,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from attrs import evolve
 
-from gangsched._seconds import format_duration
-from gangsched._text import printable
 from gangsched._version import __version__
 from gangsched.cli._ask_scheduler import (
     CONFIGURED_OTHERWISE,
@@ -46,6 +44,8 @@ from gangsched.cli._parser import Parser
 from gangsched.cli._tables import FORMATS
 from gangsched.cli._time_limit import within
 from gangsched.configuration import Settings
+from gangsched.values.seconds import format_duration
+from gangsched.values.text import printable
 
 if TYPE_CHECKING:
     from gangsched.kubernetes._survey import Survey

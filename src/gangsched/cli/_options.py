@@ -15,18 +15,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, final
 
-from gangsched._core._ordering import Order
-from gangsched._seconds import format_duration, parse_duration
 from gangsched.cli._configuration import configured
 from gangsched.cli._files import BadInputError
 from gangsched.cli._imports import maker
 from gangsched.coscheduling import WhenBlocked
 from gangsched.options import Backfill, PlacementStrategy, Preemption
+from gangsched.primitives.ordering import Order
 from gangsched.protocols import ClusterState
 from gangsched.replay import Recipe
 from gangsched.run_times import AnnotatedRunTimes
 from gangsched.scheduler import Scheduler
 from gangsched.simulation import RUN_SECONDS, TIME_LIMIT, shortest_first
+from gangsched.values.seconds import format_duration, parse_duration
 
 __all__ = [
     "POLICIES",

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn, cast, final
 
-from gangsched._text import printable
+from gangsched.values.text import printable
 
 __all__ = ["Parser"]
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Final, TypeAlias
 
-from gangsched._seconds import format_span
-from gangsched._text import printable
+from gangsched.values.seconds import format_span
+from gangsched.values.text import printable
 
 __all__ = ["Advanced", "progress"]
 

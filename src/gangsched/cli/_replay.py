@@ -6,11 +6,11 @@ import argparse
 import sys
 from typing import Any, Final
 
-from gangsched._text import printable
 from gangsched.cli._command import INTERRUPTED
 from gangsched.cli._files import BadInputError, lines
 from gangsched.cli._options import POLICY, add_policy, make_of, policy_settings
 from gangsched.replay import Replay, read_log
+from gangsched.values.text import printable
 
 __all__ = ["add_replay"]
 

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Final, final
 
-from gangsched._seconds import format_duration
 from gangsched.cli._files import BadInputError, read
 from gangsched.cli._options import POLICIES, make_of, policy_settings, seconds
 from gangsched.cli._progress import progress
@@ -21,6 +20,7 @@ from gangsched.cli._workload import Source
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
 from gangsched.simulation import FaultPlan, Simulator
+from gangsched.values.seconds import format_duration
 
 __all__ = [
     "LINGER",

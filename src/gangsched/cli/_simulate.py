@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
-from gangsched._seconds import format_span
-from gangsched._text import printable
 from gangsched.cli._command import INTERRUPTED
 from gangsched.cli._csv import print_jobs
 from gangsched.cli._files import BadInputError, print_json, written
@@ -29,6 +27,8 @@ from gangsched.errors import InvalidValueError
 from gangsched.simulation import EventLog, Input, Observer, Report, Snapshots, report
 from gangsched.simulation.render import print_report, summary_text
 from gangsched.simulation.timeline import Timeline
+from gangsched.values.seconds import format_span
+from gangsched.values.text import printable
 
 __all__ = ["add_output", "add_simulate", "print_as", "print_skipped", "run"]
 

@@ -17,7 +17,6 @@ from typing import Final, final
 
 from attrs import frozen
 
-from gangsched._seconds import format_span
 from gangsched.cli._files import BadInputError
 from gangsched.errors import InvalidPodGroupError, InvalidValueError, UnknownPodError
 from gangsched.events import PodAdded, PodGroupAdded
@@ -25,6 +24,7 @@ from gangsched.membership import membership
 from gangsched.model import GroupKey, Pod
 from gangsched.simulation import Arrival, Job, JobRow, Simulator, Workload
 from gangsched.simulation.workload import job_of
+from gangsched.values.seconds import format_span
 
 __all__ = ["Subject", "find"]
 

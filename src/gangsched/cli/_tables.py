@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from gangsched._text import printable
+from gangsched.values.text import printable
 
 __all__ = ["FORMATS", "age_of", "number_or_dash", "print_documents", "table"]
 

@@ -8,11 +8,11 @@ from typing import cast, final
 from attrs import field, frozen
 from attrs.validators import instance_of, optional
 
-from gangsched._fields import check_count, check_namespace, check_text
-from gangsched._repr import short_repr
 from gangsched.constraints import LabelSelector
 from gangsched.errors import InvalidValueError
 from gangsched.model import Pod
+from gangsched.values.fields import check_count, check_namespace, check_text
+from gangsched.values.reprs import short_repr
 
 __all__ = ["PodDisruptionBudget"]
 

@@ -11,7 +11,10 @@ from typing import final
 
 from attrs import field, frozen
 
-from gangsched._fields import (
+from gangsched.constraints import Toleration
+from gangsched.model import PreemptionPolicy
+from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
+from gangsched.values.fields import (
     as_resources,
     as_texts,
     as_tuple,
@@ -22,10 +25,7 @@ from gangsched._fields import (
     check_texts,
     check_whole,
 )
-from gangsched._repr import short_repr
-from gangsched.constraints import Toleration
-from gangsched.model import PreemptionPolicy
-from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
+from gangsched.values.reprs import short_repr
 
 __all__ = ["PriorityClass", "RuntimeClass"]
 

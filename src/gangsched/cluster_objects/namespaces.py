@@ -6,9 +6,9 @@ from typing import final
 
 from attrs import field, frozen
 
-from gangsched._fields import as_texts, check_namespace, check_texts
-from gangsched._repr import short_repr
 from gangsched.resources import EMPTY, FrozenMap
+from gangsched.values.fields import as_texts, check_namespace, check_texts
+from gangsched.values.reprs import short_repr
 
 __all__ = ["Namespace"]
 

@@ -12,10 +12,10 @@ from typing import final
 from attrs import field, frozen
 from attrs.validators import instance_of, optional
 
-from gangsched._fields import as_texts, check_namespace, check_text, check_texts
-from gangsched._repr import short_repr
 from gangsched.constraints import LabelSelector
 from gangsched.resources import EMPTY, FrozenMap
+from gangsched.values.fields import as_texts, check_namespace, check_text, check_texts
+from gangsched.values.reprs import short_repr
 
 __all__ = ["ReplicaSet", "ReplicationController", "Service", "StatefulSet"]
 

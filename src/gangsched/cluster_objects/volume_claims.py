@@ -15,7 +15,9 @@ from typing import NoReturn, final
 from attrs import field, frozen
 from attrs.validators import instance_of, optional
 
-from gangsched._fields import (
+from gangsched.constraints import LabelSelector, NodeSelectorTerm
+from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
+from gangsched.values.fields import (
     as_resources,
     as_texts,
     as_tuple,
@@ -28,9 +30,7 @@ from gangsched._fields import (
     check_texts,
     refuse_choice,
 )
-from gangsched._repr import short_repr
-from gangsched.constraints import LabelSelector, NodeSelectorTerm
-from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
+from gangsched.values.reprs import short_repr
 
 __all__ = ["AccessMode", "PersistentVolume", "PersistentVolumeClaim", "VolumeSource"]
 

@@ -8,7 +8,10 @@ from typing import Any, cast, final
 from attrs import Attribute, field, frozen
 from attrs.validators import instance_of, optional
 
-from gangsched._fields import (
+from gangsched.constraints import LabelSelector, NodeSelectorTerm
+from gangsched.errors import InvalidValueError
+from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
+from gangsched.values.fields import (
     as_counts,
     as_resources,
     as_tuple,
@@ -19,10 +22,7 @@ from gangsched._fields import (
     check_string,
     check_text,
 )
-from gangsched._repr import short_repr
-from gangsched.constraints import LabelSelector, NodeSelectorTerm
-from gangsched.errors import InvalidValueError
-from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
+from gangsched.values.reprs import short_repr
 
 __all__ = ["CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass", "VolumeAttachment"]
 

@@ -14,7 +14,6 @@ from typing import Any, TypeVar, get_type_hints
 
 from attrs import fields
 
-from gangsched._fields import check_positive
 from gangsched.configuration._unknown import hint
 from gangsched.configuration.scoring import read_scoring_strategy
 from gangsched.configuration.settings import ProfileSettings
@@ -22,6 +21,7 @@ from gangsched.configuration.spread import read_default_constraints
 from gangsched.errors import InvalidValueError
 from gangsched.model import TopologySpreadConstraint
 from gangsched.plugins import NodeResources
+from gangsched.values.fields import check_positive
 
 __all__ = ["Arguments", "argument_name"]
 

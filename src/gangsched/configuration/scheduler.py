@@ -20,9 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, Final, cast
 
-from gangsched import plugins as library
 from gangsched import presets
-from gangsched._core._backoff import Backoff
 from gangsched.cluster_objects import ClusterObject
 from gangsched.configuration._arguments import Arguments
 from gangsched.configuration._unknown import hint
@@ -35,9 +33,12 @@ from gangsched.model import Pod
 from gangsched.options import Backfill, PlacementStrategy, Preemption, SchedulingUnit
 from gangsched.plugins import (
     SYSTEM_DEFAULT_CONSTRAINTS,
+    ImageLocality,
     NodeResources,
+    NodeResourcesBalancedAllocation,
     ScoringPodTopologySpread,
 )
+from gangsched.primitives.backoff import Backoff
 from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 from gangsched.run_times import RunTimes
@@ -61,8 +62,8 @@ _OF_RUN_TIMES: Final = ("run_times", "overdue_after", "drain_for")
 """Fields of ``Backfill`` that a program has beside its run times."""
 
 _OTHERS: Final[Mapping[str, Callable[..., object]]] = {
-    "ImageLocality": library.ImageLocality,
-    "NodeResourcesBalancedAllocation": library.NodeResourcesBalancedAllocation,
+    "ImageLocality": ImageLocality,
+    "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocation,
 }
 """Plugins of the library that run if they are enabled."""
 

@@ -31,10 +31,10 @@ from typing import Any, Final, TypeVar, cast, final
 
 from attrs import field, frozen
 
-from gangsched._core._quotas import Quota
-from gangsched._seconds import format_duration
 from gangsched.configuration._unknown import hint
 from gangsched.errors import InvalidValueError
+from gangsched.options.quota import Quota
+from gangsched.values.seconds import format_duration
 
 __all__ = [
     "ClientConnection",

@@ -7,9 +7,9 @@ from typing import Any, Final, final
 
 from attrs import Attribute, field, frozen
 
-from gangsched._fields import as_tuple, check_each
-from gangsched._repr import short_repr
 from gangsched.errors import InvalidValueError
+from gangsched.values.fields import as_tuple, check_each
+from gangsched.values.reprs import short_repr
 
 __all__ = ["ContainerImage"]
 

@@ -16,11 +16,11 @@ from typing import final
 
 from attrs import field, frozen
 
-from gangsched._repr import short_repr
 from gangsched.constraints.node_selector import NodeSelectorTerm
 from gangsched.constraints.selectors import LabelSelector
 from gangsched.constraints.taints import Taint, TaintEffect, Toleration
 from gangsched.resources import EMPTY, FrozenMap
+from gangsched.values.reprs import short_repr
 
 __all__ = ["CarriedTerm", "NodeMatcher", "PodMatcher", "pairs_of"]
 

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Final, final
 
 from attrs import field, frozen
 
-from gangsched._fields import as_tuple, check_each, check_text
-from gangsched._repr import short_repr
 from gangsched.constraints.selectors import as_values, check_values
 from gangsched.constraints.weights import check_weight
 from gangsched.errors import InvalidValueError
+from gangsched.values.fields import as_tuple, check_each, check_text
+from gangsched.values.reprs import short_repr
 
 __all__ = [
     "NODE_NAME_FIELD",

@@ -14,11 +14,11 @@ from typing import Any, final
 
 from attrs import Attribute, field, frozen
 
-from gangsched._fields import as_tuple, check_each, check_text
-from gangsched._repr import short_repr
 from gangsched.constraints.selectors import LabelSelector
 from gangsched.constraints.weights import check_weight
 from gangsched.errors import InvalidValueError
+from gangsched.values.fields import as_tuple, check_each, check_text
+from gangsched.values.reprs import short_repr
 
 __all__ = ["PodAffinityTerm", "WeightedPodAffinityTerm", "check_selector"]
 

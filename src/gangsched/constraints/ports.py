@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Final, final
 
 from attrs import field, frozen
 
-from gangsched._repr import short_repr
 from gangsched.errors import InvalidValueError
+from gangsched.values.reprs import short_repr
 
 __all__ = ["HostPort"]
 

@@ -13,10 +13,10 @@ from typing import ClassVar, final
 
 from attrs import field, frozen
 
-from gangsched._fields import as_texts, as_tuple, check_each, check_text, check_texts
-from gangsched._repr import short_repr
 from gangsched.errors import InvalidValueError
 from gangsched.resources import EMPTY, FrozenMap
+from gangsched.values.fields import as_texts, as_tuple, check_each, check_text, check_texts
+from gangsched.values.reprs import short_repr
 
 __all__ = ["LabelSelector", "LabelSelectorRequirement", "as_values", "check_values"]
 

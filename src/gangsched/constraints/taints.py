@@ -7,10 +7,10 @@ from typing import NoReturn, final
 
 from attrs import field, frozen
 
-from gangsched._fields import check_flag, check_string, check_text, refuse_choice
-from gangsched._repr import short_repr
 from gangsched.constraints.node_selector import is_int
 from gangsched.errors import InvalidValueError
+from gangsched.values.fields import check_flag, check_string, check_text, refuse_choice
+from gangsched.values.reprs import short_repr
 
 __all__ = ["Comparison", "Taint", "TaintEffect", "Toleration"]
 

@@ -6,8 +6,8 @@ from typing import final
 
 from attrs import field, frozen
 
-from gangsched._fields import check_flag, check_text
-from gangsched._repr import short_repr
+from gangsched.values.fields import check_flag, check_text
+from gangsched.values.reprs import short_repr
 
 __all__ = ["Topology"]
 

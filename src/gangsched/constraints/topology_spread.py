@@ -12,11 +12,11 @@ from typing import Any, Final, NoReturn, final
 
 from attrs import Attribute, field, frozen
 
-from gangsched._fields import as_tuple, check_each, check_text, refuse_choice
-from gangsched._repr import short_repr
 from gangsched.constraints.pod_affinity import check_selector
 from gangsched.constraints.selectors import LabelSelector
 from gangsched.errors import InvalidValueError
+from gangsched.values.fields import as_tuple, check_each, check_text, refuse_choice
+from gangsched.values.reprs import short_repr
 
 __all__ = ["NodeInclusionPolicy", "TopologySpreadConstraint", "WhenUnsatisfiable"]
 

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Final, final
 
 from attrs import field, frozen
 
-from gangsched._fields import as_tuple, check_each, check_flag, check_string, check_text
-from gangsched._repr import short_repr
 from gangsched.errors import InvalidValueError
+from gangsched.values.fields import as_tuple, check_each, check_flag, check_string, check_text
+from gangsched.values.reprs import short_repr
 
 __all__ = ["Disk", "VolumeClaim"]
 

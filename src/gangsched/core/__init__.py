@@ -2,7 +2,7 @@
 
 Start reading here:
 
-- ``_core._gang_tree``: what starts together; ``node_table`` and ``domains``: where;
+- ``primitives.gang_tree``: what starts together; ``node_table`` and ``domains``: where;
 - ``memo``: the one memo, which classes of pods share (``pod_class``);
 - ``records``: what is remembered; ``queue``: what is tried next;
 - ``intake`` and ``settle``: the walk of an event; ``pending_members``: what a gang asks for;

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gangsched._checks import check_cluster
-from gangsched._core._backoff import Backoff
-from gangsched._core._quotas import Quota, as_quotas
-from gangsched.core.state import Settings
+from gangsched.core.state import SchedulerSettings
 from gangsched.errors import InvalidValueError
 from gangsched.membership import Membership
 from gangsched.model import Pod
 from gangsched.options.backfill import Backfill
 from gangsched.options.preemption import Preemption
+from gangsched.options.quota import Quota, as_quotas
 from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.primitives.backoff import Backoff
 from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 from gangsched.quantity import is_seconds
+from gangsched.values.checks import check_cluster
 
 __all__ = ["checked_settings"]
 
@@ -37,7 +37,7 @@ def checked_settings(
     strict_priorities: bool,
     can_evict: bool | None,
     quotas: Iterable[Quota],
-) -> Settings:
+) -> SchedulerSettings:
     """Return the arguments of a ``Scheduler`` as settings.
 
     Raises:
@@ -64,7 +64,7 @@ def checked_settings(
     expected = "a function from a Pod to a Membership or None"
     _check(callable(membership), "membership", membership, expected)
     check_cluster(cluster)
-    return Settings(
+    return SchedulerSettings(
         cluster=cluster,
         profile=profile,
         membership=membership,

@@ -13,23 +13,24 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
-from gangsched._core._counters import MemberState
-from gangsched.core import accounts, attempt
+from gangsched.core.admission import accounts
+from gangsched.core.attempt.ends import Failure, Tried, fail
+from gangsched.core.attempt.pending_members import lacking, split, unit_is_whole
+from gangsched.core.attempt.placing import missing
 from gangsched.core.decision import decide, fail_alone
-from gangsched.core.demand import Demand
-from gangsched.core.ends import Failure, Tried, fail
-from gangsched.core.gang import Gang, PodRecord, QueuePlace
-from gangsched.core.pending_members import lacking, split, unit_is_whole
+from gangsched.core.moves import attempt_steps
+from gangsched.core.moves.rejection import reject
+from gangsched.core.moves.undo import Undo
 from gangsched.core.placement.proof import why_not
-from gangsched.core.placing import missing
 from gangsched.core.preemption import make_room, nominations
-from gangsched.core.rejection import reject
-from gangsched.core.reservation import backfill as reserving
+from gangsched.core.queue.demand import Demand
+from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.reservation import backfill
 from gangsched.core.settle import lacks_reason, settle_all
 from gangsched.core.state import State
-from gangsched.core.undo import Undo
 from gangsched.errors import GangschedError
 from gangsched.explain import Diagnosis
+from gangsched.primitives.counters import MemberState
 
 __all__ = ["run"]
 
@@ -42,7 +43,7 @@ def run(state: State) -> bool:
     while True:
         settle_all(state)
         gang = state.queue.head()
-        exempt = reserving.next_gang(state, gang)
+        exempt = backfill.next_gang(state, gang)
         if exempt is not None:
             gang = exempt
             if not state.has_classes(gang):
@@ -67,7 +68,7 @@ def run(state: State) -> bool:
         if not gang.began and not lacks_reason(gang) and _is_known_to_fail(state, gang, demand):
             state.queue.put(gang, QueuePlace.PARKED, demand)
             accounts.note_left(state, gang)
-            state.reserving.note_parked(gang)
+            state.reservation.note_parked(gang)
             continue
         state.records.step += 1
         _try(state, gang, _failed_alike(state, gang, demand))
@@ -85,9 +86,9 @@ def _is_known_to_fail(state: State, gang: Gang, demand: Demand) -> bool:
         return False
     if missing(state, gang):
         return False  # it fails for another reason now, and is told so
-    if state.reserving.concerns(gang) or state.queue.could_fit(demand):
+    if state.reservation.concerns(gang) or state.queue.could_fit(demand):
         return False
-    if reserving.may_use_reserved(state, gang):
+    if backfill.may_use_reserved(state, gang):
         return False  # it sees more than the others
     if state.queue.preempts(demand, None):
         return False
@@ -166,12 +167,12 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
     alone, together = split(state, gang)
     undo = Undo(state, gang)
     if together:
-        attempt.begin(state, gang)
+        attempt_steps.begin(state, gang)
     nomination = state.nominations.known.get(gang)
     if nomination is not None:
         nominations.lend(state, nomination)
-    has_reservation, effects = state.reserving.current is not None, len(state.out)
-    lent = reserving.lend(state, gang) if has_reservation else []
+    has_reservation, effects = state.reservation.current is not None, len(state.out)
+    lent = backfill.lend(state, gang) if has_reservation else []
     try:
         if failed is not None:
             _fail_alike(state, gang, alone, together, failed)
@@ -183,7 +184,7 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
         undo.restore()
         if nomination is not None:
             nominations.withhold(state, nomination)
-        reserving.conclude(state, gang, lent, len(state.out))
+        backfill.conclude(state, gang, lent, len(state.out))
         raise
     if nomination is not None:
         nominations.conclude(state, nomination)
@@ -193,7 +194,7 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
             _note_failed(state, gang)
             make_room.conclude(state, gang)
     if has_reservation:
-        reserving.conclude(state, gang, lent, effects)
+        backfill.conclude(state, gang, lent, effects)
     accounts.note_left(state, gang)
     state.touch(gang)
 
@@ -254,6 +255,6 @@ def _note_failed(state: State, gang: Gang) -> None:
     """Note for backfill whether an attempt failed, and whether for lack of capacity."""
     demand: Demand | None = gang.demand
     if demand is not None and demand.blocked_at == state.records.step:
-        state.reserving.note_failed(gang, demand, state.records.step)
+        state.reservation.note_failed(gang, demand, state.records.step)
     elif gang.place is QueuePlace.NOWHERE and gang.backoff_until > state.records.now:
-        state.reserving.note_failed(gang, None, state.records.step)
+        state.reservation.note_failed(gang, None, state.records.step)

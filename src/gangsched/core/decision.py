@@ -14,22 +14,22 @@ from typing import Final, TypeAlias
 
 from attrs import define, evolve
 
-from gangsched._core._counters import MemberState
-from gangsched.core import notices
-from gangsched.core.commit import commit
-from gangsched.core.domains import EVERYWHERE
-from gangsched.core.ends import Failure, Tried, fail
-from gangsched.core.gang import Gang, PodRecord
-from gangsched.core.pending_members import lacking
+from gangsched.core.attempt.commit import commit
+from gangsched.core.attempt.ends import Failure, Tried, fail
+from gangsched.core.attempt.pending_members import lacking
+from gangsched.core.attempt.placing import enough, missing, place_alone, place_gang, pre_filter
+from gangsched.core.moves import notices
+from gangsched.core.moves.undo import Undo
+from gangsched.core.nodes.domains import EVERYWHERE
 from gangsched.core.placement.proof import Proof, member_that_fits_nowhere, proof, why_not
 from gangsched.core.placement.shortage import shortage
 from gangsched.core.placement.task import Task
-from gangsched.core.placing import enough, missing, place_alone, place_gang, pre_filter
 from gangsched.core.preemption import nominations
+from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
-from gangsched.core.undo import Undo
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
+from gangsched.primitives.counters import MemberState
 
 __all__ = ["decide", "fail_alone"]
 

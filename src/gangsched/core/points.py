@@ -17,11 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, final
 
 from attrs import evolve
 
-from gangsched import _plugin_calls as calls
-from gangsched import _sort_keys as sort_keys
-from gangsched._core import _quorum
-from gangsched._core._quorum import MatchPolicy
-from gangsched._plugin_calls import name_of
 from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind, VolumeChoice
@@ -39,13 +34,16 @@ from gangsched.outcomes import (
     Verdict,
     Wait,
 )
-from gangsched.profile import Profile
+from gangsched.primitives import quorum
+from gangsched.primitives.quorum import MatchPolicy
+from gangsched.profile import Profile, calls, sort_keys
+from gangsched.profile.calls import name_of
 from gangsched.protocols import EntityView, GroupView, QueueSortKey
 from gangsched.resources import NOTHING, Resources
 
 if TYPE_CHECKING:
-    from gangsched.core.gang import PodRecord
-    from gangsched.core.pod_class import PodClass
+    from gangsched.core.evaluation.pod_class import PodClass
+    from gangsched.core.records.gang import PodRecord
 
 __all__ = ["Points", "T", "Waits"]
 
@@ -356,7 +354,7 @@ class Points:
                 self.deferred.append(error)
             else:
                 return answer
-        return _quorum.members_needed(group, policy or MatchPolicy.ONCE_SATISFIED)
+        return quorum.members_needed(group, policy or MatchPolicy.ONCE_SATISFIED)
 
     def roles_needed(self, group: GroupView) -> Mapping[str, int]:
         """Return how many more members of each role a group needs; empty if they go one by one.
@@ -365,7 +363,7 @@ class Points:
         """
         policy, rule = self.profile.match_policy, self.profile.quorum
         if policy is not None:
-            return _quorum.roles_needed(group, policy)
+            return quorum.roles_needed(group, policy)
         if group.roles and callable(getattr(rule, "roles_needed", None)):
             return self._defer(lambda: _roles(rule, group), {})
         more = self.members_needed(group)

@@ -68,7 +68,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         made="_call _host_decides _state",
     ),
     "OneCall": Fields(dropped="_next outer"),
-    "Settings": Fields(
+    "SchedulerSettings": Fields(
         written={
             "profile": "SnapshotRow.plugins SnapshotRow.plugin_states",
             "unit": "SnapshotRow.unit",
@@ -79,7 +79,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
     "State": Fields(
         written={"out": "SnapshotRow.effects"},
         derived="agreeing giving_way had_terms unread unread_groups",
-        made="evaluator gains nominations points queue records reserving restarts settings table"
+        made="evaluator gains nominations points queue records reservation restarts settings table"
         " views",
         dropped="asked events given_back lost pods_changed pods_tried refused removed seen touched",
     ),
@@ -250,7 +250,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         written={"pod_class": "NominatedPodRow.pod_class", "record": "NominatedPodRow.uid"},
         made="hold",
     ),
-    "Reserving": Fields(
+    "ReservationState": Fields(
         row="BackfillRow",
         kept="altered has_no_candidate is_contested is_drain_paused is_stale no_candidate_until",
         written={
@@ -297,7 +297,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
 COMPUTED: Final = (
     *("ActiveGangs", "ParkedGangs", "_Account", "Blocked", "HeapEntry", "PriorityHeap"),
     *("Domains", "NodeState", "NodeView", "NodeViews", "NodesBySlot"),
-    *("Evaluator", "MatcherIndex", "Memo", "PodClass", "PodCounts", "Selections"),
+    *("Evaluator", "MatcherIndex", "Memo", "PodClass", "KeptPodCounts", "Selections"),
     "OpenGangs",
 )
 """The classes of which every field follows from what is remembered, or is a memo."""

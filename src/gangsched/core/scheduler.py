@@ -18,27 +18,23 @@ from typing import Any, Final, final
 
 from attrs import evolve
 
-from gangsched._checks import check_event
-from gangsched._core._backoff import Backoff
-from gangsched._core._one_call import OneCall
-from gangsched._core._quotas import Quota
-from gangsched._fields import check_now
-from gangsched._seconds import format_duration
-from gangsched.core import cycle, intake, lost_nodes, placing, pod_ends, restarts
-from gangsched.core import snapshot as snapshots
+from gangsched.core import cycle, intake, snapshot
+from gangsched.core.admission import restarts
 from gangsched.core.arguments import checked_settings
-from gangsched.core.gang import PodRecord
-from gangsched.core.pending_members import demand_of
+from gangsched.core.attempt import placing
+from gangsched.core.attempt.pending_members import demand_of
+from gangsched.core.moves import lost_nodes, pod_ends
+from gangsched.core.moves.rejection import apply_verdict
+from gangsched.core.one_call import OneCall
 from gangsched.core.preemption import make_room, nominations
-from gangsched.core.questions import ahead, anew
-from gangsched.core.questions import smallest_change as smallest
-from gangsched.core.questions import why as reasons
-from gangsched.core.rejection import apply_verdict
-from gangsched.core.reservation import backfill as reserving
-from gangsched.core.scheduler_view import SchedulerView
+from gangsched.core.questions import ahead, anew, smallest_change
+from gangsched.core.reading.scheduler_view import SchedulerView
+from gangsched.core.reading.why import why_of
+from gangsched.core.records.gang import PodRecord
+from gangsched.core.reservation import backfill
 from gangsched.core.settle import cannot_fit, settle_all
 from gangsched.core.snapshot import under_way
-from gangsched.core.state import Settings, State
+from gangsched.core.state import SchedulerSettings, State
 from gangsched.errors import GangschedError, InvalidValueError
 from gangsched.events import Effect, Event, PermitAllowed, PermitRejected
 from gangsched.explain import Why
@@ -46,9 +42,14 @@ from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Node, Pod, PodGroup
 from gangsched.options.backfill import Backfill
 from gangsched.options.preemption import Preemption
+from gangsched.options.quota import Quota
 from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.primitives.backoff import Backoff
 from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
+from gangsched.values.checks import check_event
+from gangsched.values.fields import check_now
+from gangsched.values.seconds import format_duration
 from gangsched.what_if import SmallestChange, WhatIf
 
 __all__ = ["Scheduler"]
@@ -163,11 +164,11 @@ class Scheduler(SchedulerView):
             self._begin(now)
             if self._state.given_back:
                 intake.read_given_back(self._state)
-            if self._state.reserving.policy is not None:
-                reserving.look(self._state)
+            if self._state.reservation.policy is not None:
+                backfill.look(self._state)
             decided = cycle.run(self._state)
             effects = self._end()
-            return effects if decided or effects or self._state.reserving.is_cut else None
+            return effects if decided or effects or self._state.reservation.is_cut else None
 
     def next_deadline(self) -> float | None:
         """Return the instant of the next deadline; None if only an event can change anything."""
@@ -177,7 +178,7 @@ class Scheduler(SchedulerView):
             state.restarts.next_deadline(),
             state.queue.next_deadline(),
             nominations.next_deadline(state),
-            reserving.next_deadline(state),
+            backfill.next_deadline(state),
         )
         return min((each for each in deadlines if each is not None), default=None)
 
@@ -281,7 +282,7 @@ class Scheduler(SchedulerView):
             ahead.span(self._now, now, None)
         ahead.check_budget(budget, least=0)
         with self._call("why"):
-            answer = reasons.why(self._state, subject)
+            answer = why_of(self._state, subject)
         at = self._now if now is None else now
         spending = ahead.Spending(budget)
         look = partial(ahead.look, self, self._state, at, spending)
@@ -332,7 +333,7 @@ class Scheduler(SchedulerView):
         ahead.check_budget(budget)
         key = GroupKey(group if isinstance(group, str) else group.key)
         self._call.refuse_inside("smallest_change")
-        return smallest.search(
+        return smallest_change.search(
             self, self._state, key, shape, most=most, now=now, until=until, budget=budget
         )
 
@@ -353,7 +354,7 @@ class Scheduler(SchedulerView):
             PluginError: A plugin raised.
         """
         with self._call("snapshot"):
-            return snapshots.to_data(self._state, listed=self._listed)
+            return snapshot.to_data(self._state, listed=self._listed)
 
     def restore(self, data: object, *, retry_refused: bool = False) -> None:
         """Replace the state of the scheduler by the cluster state and a snapshot.
@@ -378,15 +379,15 @@ class Scheduler(SchedulerView):
         """
         with self._call("restore"):
             fresh = _blank(self._state.settings)
-            rows = snapshots.to_state(fresh, data)
-            snapshots.restore_plugins(fresh.settings.profile, rows)
+            rows = snapshot.to_state(fresh, data)
+            snapshot.restore_plugins(fresh.settings.profile, rows)
             self._state, self._listed = fresh, rows.listed
             self._is_restored, self._retries_refused = True, retry_refused
 
-    def __getstate__(self) -> tuple[tuple[Settings, bool], dict[str, Any]]:
+    def __getstate__(self) -> tuple[tuple[SchedulerSettings, bool], dict[str, Any]]:
         return (self._state.settings, self._host_decides), self.snapshot()
 
-    def __setstate__(self, kept: tuple[tuple[Settings, bool], dict[str, Any]]) -> None:
+    def __setstate__(self, kept: tuple[tuple[SchedulerSettings, bool], dict[str, Any]]) -> None:
         (settings, self._host_decides), data = kept
         self._call = OneCall()
         self._state = _blank(settings)
@@ -426,8 +427,8 @@ class Scheduler(SchedulerView):
             self._retries_refused = False
         if state.nominations.known or state.nominations.overdue:
             nominations.review(state, passing=passing)
-        if state.reserving.current is not None:
-            reserving.expire(state)
+        if state.reservation.current is not None:
+            backfill.expire(state)
 
     def _take_in_all(self, events: tuple[Event, ...]) -> None:
         """Take in several events, whatever some of them raise.
@@ -449,7 +450,7 @@ class Scheduler(SchedulerView):
     def _end(self) -> tuple[Effect, ...]:
         state = self._state
         settle_all(state)
-        if state.reserving.current is not None and reserving.expire(state):
+        if state.reservation.current is not None and backfill.expire(state):
             settle_all(state)
         effects, state.out = tuple(state.out), []
         deferred, state.points.deferred = state.points.deferred, []
@@ -462,7 +463,7 @@ class Scheduler(SchedulerView):
         state = self._state
         state.records.check()
         state.restarts._check()
-        state.reserving.open._check()
+        state.reservation.open._check()
         state.nominations.check(state.records.holds)
         state.queue.check(state.records.gangs.values())
 
@@ -487,7 +488,7 @@ def _end_waits(state: State, *, passing: bool) -> None:
         apply_verdict(state, verdict, backs_off=not fails)
 
 
-def _blank(settings: Settings) -> State:
+def _blank(settings: SchedulerSettings) -> State:
     """Return the state of a scheduler that knows nothing yet."""
     state = State(settings)
     state.queue.preempts = MethodType(make_room.preempts, state)

@@ -25,19 +25,26 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from gangsched._core._counters import MemberState
-from gangsched._core._gang_tree import HOST
-from gangsched._core._registry import PodGroupInfo
-from gangsched.core import accounts, attempt, lost_nodes, notices, pod_ends, restarts
-from gangsched.core.commit import recheck
-from gangsched.core.demand import Demand
-from gangsched.core.gang import Gang, PodRecord, QueuePlace
-from gangsched.core.pending_members import bundle_problem, demand_of, rests, split, waits_for
+from gangsched.core.admission import accounts, restarts
+from gangsched.core.attempt.commit import recheck
+from gangsched.core.attempt.pending_members import (
+    bundle_problem,
+    demand_of,
+    rests,
+    split,
+    waits_for,
+)
+from gangsched.core.moves import attempt_steps, lost_nodes, notices, pod_ends
+from gangsched.core.moves.rejection import apply_verdict, reject
 from gangsched.core.preemption import nominations
-from gangsched.core.rejection import apply_verdict, reject
+from gangsched.core.queue.demand import Demand
+from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.events import GroupRemoved
 from gangsched.model import GroupKey
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.gang_tree import HOST
+from gangsched.primitives.registry import PodGroupInfo
 
 __all__ = ["cannot_fit", "lacks_reason", "settle", "settle_all"]
 
@@ -97,10 +104,10 @@ def _wake(state: State) -> None:
         state.gains.note(records.step, since)
         for hold in records.holds:  # see ``Gains``
             hold.since = min(hold.since, since)
-        if state.reserving.policy is not None:
-            state.reserving.note_gains(gains, state.events)
-    if state.reserving.current is not None:
-        state.reserving.withhold(records)
+        if state.reservation.policy is not None:
+            state.reservation.note_gains(gains, state.events)
+    if state.reservation.current is not None:
+        state.reservation.withhold(records)
     guard = records.guard
     if (changed or tried) and guard is not None and guard.has_refused:
         state.queue.wake_all()
@@ -128,10 +135,10 @@ def settle(state: State, gang: Gang) -> None:
         return
     has_quotas = records.quotas.is_used
     gang.span = None
-    state.reserving.open.note_change(gang)
+    state.reservation.open.note_change(gang)
     if gang.began or gang.tried:
         gang.count_tried()
-    attempt.note_progress(state, gang)
+    attempt_steps.note_progress(state, gang)
     restarts.judge(state, gang)
     if has_quotas:
         accounts.charge(state, gang)
@@ -177,7 +184,7 @@ def settle(state: State, gang: Gang) -> None:
         if has_quotas:
             accounts.stop_waiting(state, gang)
         queue.put(gang, QueuePlace.PARKED, demand)
-        state.reserving.note_parked(gang)
+        state.reservation.note_parked(gang)
         return
     exceeded = accounts.denial(state, gang) if has_quotas else None
     if exceeded is not None:
@@ -251,7 +258,7 @@ def lacks_reason(gang: Gang) -> bool:
 def _forget(state: State, gang: Gang) -> None:
     """Forget a gang without members; a group may be remembered for its grace period."""
     state.queue.put(gang, _NOWHERE)
-    state.reserving.forget(gang)
+    state.reservation.forget(gang)
     del state.records.gangs[gang.key]
     for key in gang.infos:
         if state.records.gang_of.get(key) is gang:

@@ -6,9 +6,9 @@ import asyncio
 from contextlib import nullcontext
 from typing import final
 
-from gangsched._core._gate import GangMember
 from gangsched.drivers._gate import GateShell
 from gangsched.model import Pod
+from gangsched.primitives.gate import GangMember
 
 __all__ = ["PermitGate"]
 

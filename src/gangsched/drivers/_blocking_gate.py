@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import final
 
-from gangsched._core._gate import GangMember
 from gangsched.drivers._gate import GateShell
 from gangsched.model import Pod
+from gangsched.primitives.gate import GangMember
 
 __all__ = ["PermitGate"]
 

@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any, final
 
 from gangsched import presets
-from gangsched._seconds import format_duration
 from gangsched.drivers import blocking
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.drivers._contract import call_plain, check_plain
@@ -19,6 +18,7 @@ from gangsched.explain import Why
 from gangsched.model import NodeName, Pod
 from gangsched.protocols import ClusterState
 from gangsched.scheduler import Scheduler
+from gangsched.values.seconds import format_duration
 
 __all__ = ["Host", "Job"]
 

@@ -24,13 +24,13 @@ from typing import Generic
 
 from attrs import define
 
-from gangsched._core._gate import GangMember, Gate
-from gangsched._core._quorum import MatchPolicy
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.drivers._contract import E
 from gangsched.errors import GangRejectedError
 from gangsched.events import Effect, PodRejected, Release
 from gangsched.model import Pod, PodGroup, PodUID
+from gangsched.primitives.gate import GangMember, Gate
+from gangsched.primitives.quorum import MatchPolicy
 
 __all__ = ["GateShell", "Wait"]
 

@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from gangsched._forms import BOOL, JSON, STRS_BY_NAME, Record, as_object, many
-from gangsched._values import EVENT
 from gangsched.cluster_objects import KINDS
 from gangsched.drivers._contract import E
 from gangsched.drivers._submitted import Submitted
@@ -25,6 +23,8 @@ from gangsched.memory import InMemoryCluster
 from gangsched.model import NodeName, PodPhase, PodUID
 from gangsched.replay.recorded_reads import apply_if_possible
 from gangsched.scheduler import Scheduler
+from gangsched.values.form_table import EVENT
+from gangsched.values.forms import BOOL, JSON, STRS_BY_NAME, Record, as_object, many
 
 __all__ = ["HostRow", "JobRow", "job_of", "read_host", "write_host"]
 

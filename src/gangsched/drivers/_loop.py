@@ -19,7 +19,6 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, TypeVar
 
-from gangsched._checks import check_event
 from gangsched.drivers._contract import (
     FunctionKindError,
 )
@@ -27,6 +26,7 @@ from gangsched.drivers._engine import BATCH, Engine, Operation
 from gangsched.drivers._inbox import DEFAULT_LIMIT, Inbox, Marker
 from gangsched.events import Event
 from gangsched.scheduler import Scheduler
+from gangsched.values.checks import check_event
 
 __all__ = ["DriverShell", "Step", "waiting_events"]
 

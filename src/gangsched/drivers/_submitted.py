@@ -23,7 +23,6 @@ from typing import Any, Final, Generic, final
 
 from attrs import define, evolve, field
 
-from gangsched._core._standing import is_quorum
 from gangsched.drivers._contract import E
 from gangsched.errors import GangRejectedError, InvalidValueError
 from gangsched.events import (
@@ -38,6 +37,7 @@ from gangsched.events import (
 from gangsched.gangs import Gang
 from gangsched.membership import membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID, RestartPolicy
+from gangsched.primitives.standing import is_quorum
 
 __all__ = ["JobState", "Submitted", "SubmittedJobs"]
 

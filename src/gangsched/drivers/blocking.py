@@ -24,7 +24,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar, final
 
-from gangsched._seconds import format_duration
 from gangsched.drivers._blocking_gate import PermitGate
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.drivers._contract import (
@@ -41,6 +40,7 @@ from gangsched.drivers._loop import DriverShell, Step
 from gangsched.events import Bind, Effect, Event, Evict
 from gangsched.protocols import Observer
 from gangsched.scheduler import Scheduler
+from gangsched.values.seconds import format_duration
 
 __all__ = ["Driver", "PermitGate"]
 

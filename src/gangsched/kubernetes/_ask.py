@@ -33,12 +33,12 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from attrs import define, field, frozen
 
-from gangsched._text import printable
 from gangsched.errors import GangschedError
 from gangsched.kubernetes import _remedies
 from gangsched.kubernetes._api import Api, ConnectionLost, Response
 from gangsched.kubernetes._requests import said
 from gangsched.kubernetes._reviews import AUDIENCE
+from gangsched.values.text import printable
 
 __all__ = [
     "API_VERSION",

@@ -24,10 +24,10 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final, final
 
-from gangsched._core._counters import MemberState
-from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupBelowMinimum
 from gangsched.model import GroupKey, Pod
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.registry import PodGroupInfo
 
 __all__ = ["BelowMinimumReports", "is_below_minimum"]
 

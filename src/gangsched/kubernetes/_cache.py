@@ -34,7 +34,6 @@ from typing import Any, Final, cast, final
 
 from attrs import evolve
 
-from gangsched._pod_copy import pod_with_fields
 from gangsched.cluster_objects import KINDS
 from gangsched.errors import InvalidPodGroupError
 from gangsched.events import (
@@ -68,6 +67,7 @@ from gangsched.kubernetes._start_marks import differ_by_marks
 from gangsched.membership import Membership, membership
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, PreemptionPolicy
+from gangsched.model._pod_copy import pod_with_fields
 
 __all__ = ["Cache", "reason_of"]
 

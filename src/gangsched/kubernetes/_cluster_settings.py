@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
-from gangsched._core._quotas import Quota
 from gangsched.configuration import Settings
 from gangsched.configuration._unknown import hint
 from gangsched.errors import InvalidValueError
-from gangsched.objects.group_fields import DIALECTS
-from gangsched.objects.pod_annotations import HELD_ANNOTATIONS
-from gangsched.objects.pod_fields import HELD_WITHIN, POD_FIELDS, Treatment
+from gangsched.manifests.group_fields import DIALECTS
+from gangsched.manifests.pod_annotations import HELD_ANNOTATIONS
+from gangsched.manifests.pod_fields import HELD_WITHIN, POD_FIELDS, Treatment
+from gangsched.options.quota import Quota
 
 __all__ = ["check_cluster_settings", "check_ignored_name"]
 

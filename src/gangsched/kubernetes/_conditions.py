@@ -27,7 +27,6 @@ from urllib.parse import quote
 
 from attrs import define
 
-from gangsched._text import shortened
 from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
 from gangsched.kubernetes._bind import pod_path
@@ -38,6 +37,7 @@ from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
 from gangsched.kubernetes._turns import Turns
 from gangsched.kubernetes._workers import run_workers
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
+from gangsched.values.text import shortened
 
 __all__ = ["LONGEST_MESSAGE", "NATIVE", "StatusWriter", "is_scheduled", "status_patch"]
 

@@ -24,9 +24,9 @@ from typing import Any, Final, final
 
 from attrs import field, frozen
 
-from gangsched._seconds import format_duration
 from gangsched.errors import GangschedError
 from gangsched.kubernetes._extra import missing
+from gangsched.values.seconds import format_duration
 
 __all__ = ["Access", "ConfigurationError", "Credentials", "read_access"]
 

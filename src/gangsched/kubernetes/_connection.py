@@ -24,10 +24,10 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast, final
 
-from gangsched._seconds import format_duration
 from gangsched.kubernetes._api import Response
 from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._sockets import keep_bytes, tell_bytes
+from gangsched.values.seconds import format_duration
 
 try:
     import httptools

@@ -31,11 +31,11 @@ from typing import Any, Final, final
 
 from attrs import frozen
 
-from gangsched._node_kinds import kinds_of_nodes, one_more
 from gangsched.errors import GangschedError
 from gangsched.events import GroupScheduled, NodeAdded
 from gangsched.explain import NotEnoughMembers, PartlyRunning, Why
 from gangsched.model import GroupKey, Node
+from gangsched.model._node_kinds import kinds_of_nodes, one_more
 from gangsched.scheduler import Scheduler
 
 __all__ = [
@@ -44,7 +44,7 @@ __all__ = [
     "MOST_GANGS",
     "MOST_KINDS",
     "MOST_NODES",
-    "Demand",
+    "PendingDemand",
     "DemandMeter",
     "pending_demand",
 ]
@@ -66,7 +66,7 @@ _log = logging.getLogger("gangsched.kubernetes")
 
 @final
 @frozen
-class Demand:
+class PendingDemand:
     """Nodes of one kind that would start gangs.
 
     Attributes:
@@ -114,7 +114,7 @@ def pending_demand(
     groups: int = MOST_GANGS,
     kinds: int = MOST_KINDS,
     most: int = MOST_NODES,
-) -> list[Demand]:
+) -> list[PendingDemand]:
     """Return what would start the pending gangs, by kind of node, the largest demand first.
 
     Args:
@@ -130,7 +130,7 @@ def pending_demand(
         try:
             next(steps)
         except StopIteration as end:
-            found: list[Demand] = end.value
+            found: list[PendingDemand] = end.value
             return found
 
 
@@ -156,7 +156,7 @@ class DemandMeter:
         nodes: Callable[[], Iterable[Node]],
         clock: Callable[[], float],
         give_way: Callable[[float], Awaitable[object]],
-        show: Callable[[Sequence[Demand]], object],
+        show: Callable[[Sequence[PendingDemand]], object],
         *,
         interval: float,
     ) -> None:
@@ -181,7 +181,7 @@ class DemandMeter:
                 return
             self._show(found)
 
-    async def measure(self) -> list[Demand]:
+    async def measure(self) -> list[PendingDemand]:
         """Return the pending demand; nothing while too many wait, or if it is slow: see R4, R6."""
         steps = _steps(self._scheduler, self._nodes(), self._clock)
         self._slowest = 0.0
@@ -194,7 +194,7 @@ class DemandMeter:
             try:
                 next(steps)
             except StopIteration as end:
-                found: list[Demand] = end.value
+                found: list[PendingDemand] = end.value
                 return found
             took = time.thread_time() - began
             if took > SLOW:
@@ -225,7 +225,7 @@ def _steps(
     groups: int = MOST_GANGS,
     kinds: int = MOST_KINDS,
     most: int = MOST_NODES,
-) -> Generator[None, None, list[Demand]]:
+) -> Generator[None, None, list[PendingDemand]]:
     """Ask one question after the other; return what was found."""
     known = list(nodes)
     taken = {node.name for node in known}
@@ -258,7 +258,7 @@ def _steps(
             added += best
             answered |= {key}
             by_kind.setdefault(kind, []).append((key, len(best)))
-    demands = [Demand(like, tuple(gangs)) for like, gangs in by_kind.items()]
+    demands = [PendingDemand(like, tuple(gangs)) for like, gangs in by_kind.items()]
     return sorted(demands, key=lambda demand: -demand.nodes)
 
 

@@ -45,8 +45,6 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, final
 
-from gangsched._core._quotas import EXCEEDED
-from gangsched._core._registry import PodGroupInfo
 from gangsched.events import (
     Bind,
     Effect,
@@ -72,22 +70,24 @@ from gangsched.events import (
     RestartLimitReached,
     VictimSearchExhausted,
 )
+from gangsched.kubernetes import _decision_log
 from gangsched.kubernetes._below_minimum import BelowMinimumReports, is_below_minimum
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter
-from gangsched.kubernetes._decision_log import LOGGER as DECISIONS
 from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._partial import PartialGangs, is_whole
 from gangsched.kubernetes._recorder import EventRecorder, Regarding
 from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.kubernetes._sentences import FAILED, Sentence, sentence_of
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
+from gangsched.options.quota import EXCEEDED
+from gangsched.primitives.registry import PodGroupInfo
 from gangsched.scheduler import Scheduler
 
 __all__ = ["Effects"]
 
 _log = logging.getLogger("gangsched.kubernetes.effects")
-_decisions = logging.getLogger(DECISIONS)
+_decisions = logging.getLogger(_decision_log.LOGGER)
 
 _HELD: Final = " constraints that "
 """In the reason of a pod that is held for a constraint."""

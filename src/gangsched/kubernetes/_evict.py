@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, final
 
-from gangsched._text import shortened
 from gangsched.events import Evict
 from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
 from gangsched.kubernetes._bind import pod_path
@@ -27,6 +26,7 @@ from gangsched.kubernetes._events import identity_of
 from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._requests import RequestError, Requests, said, to_json
 from gangsched.model import Pod, PodUID
+from gangsched.values.text import shortened
 
 __all__ = ["Evictor"]
 

@@ -14,8 +14,8 @@ import json
 import logging
 from typing import Any, Final, final
 
-from gangsched._text import printable
 from gangsched.kubernetes._instants import micro_time
+from gangsched.values.text import printable
 
 __all__ = ["FIELDS", "JsonFormatter", "TextFormatter", "configure_logs"]
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import final
 
-from gangsched._text import LONGEST_NAME
 from gangsched.errors import InternalError, InvalidPodGroupError
 from gangsched.membership import ADMISSION_SPELLINGS, SPELLINGS, Source, Spelling
 from gangsched.model import GroupKey, Pod, PodUID, group_key
+from gangsched.values.text import LONGEST_NAME
 
 __all__ = ["MalformedClaims", "group_named"]
 

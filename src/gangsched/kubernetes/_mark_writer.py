@@ -25,7 +25,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, final
 
-from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
 from gangsched.kubernetes._bind import pod_path
@@ -36,6 +35,7 @@ from gangsched.kubernetes._partial import is_whole
 from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
 from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, holds_node
 from gangsched.model import GroupKey, Pod
+from gangsched.primitives.registry import PodGroupInfo
 from gangsched.scheduler import Scheduler
 
 __all__ = ["StartMarks"]

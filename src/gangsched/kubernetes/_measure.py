@@ -25,7 +25,7 @@ from gangsched.kubernetes._server import Page
 
 if TYPE_CHECKING:
     from gangsched.drivers._contract import DrivenScheduler
-    from gangsched.kubernetes._demand import Demand
+    from gangsched.kubernetes._demand import PendingDemand
     from gangsched.metrics import Metrics
     from gangsched.scheduler import Scheduler
 
@@ -241,7 +241,7 @@ class Measures:
         if self._held is not None:
             self._held.set_function(read)
 
-    def demand(self, found: Sequence[Demand]) -> None:
+    def demand(self, found: Sequence[PendingDemand]) -> None:
         """Show how many nodes would start which gangs; shapes without demand are left out.
 
         The number of series is bounded, because the number of gangs in *found* is.

@@ -26,9 +26,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, final
 
-from gangsched._core._counters import MemberState
-from gangsched._core._registry import PodGroupInfo
-from gangsched._seconds import format_duration
 from gangsched.events import Evict
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import NATIVE, is_scheduled
@@ -36,7 +33,10 @@ from gangsched.kubernetes._facts import GroupFacts
 from gangsched.kubernetes._group_status import WHOLE_PHASES, keeps_record
 from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, say_whole
 from gangsched.model import GroupKey, Pod, PodUID
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.registry import PodGroupInfo
 from gangsched.scheduler import Scheduler
+from gangsched.values.seconds import format_duration
 
 __all__ = ["PartialGangs", "is_whole"]
 

@@ -19,8 +19,7 @@ from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._facts import Condition, Dialect
 from gangsched.kubernetes._known import Identity
 from gangsched.kubernetes.convert import _instant, _pod
-from gangsched.model import Node, Pod, PodGroup, PreemptionPolicy
-from gangsched.objects import (
+from gangsched.manifests import (
     Field,
     Manifest,
     PriorityClasses,
@@ -31,6 +30,7 @@ from gangsched.objects import (
     read_node,
     read_object,
 )
+from gangsched.model import Node, Pod, PodGroup, PreemptionPolicy
 
 try:
     import msgspec

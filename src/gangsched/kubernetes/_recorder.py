@@ -26,13 +26,13 @@ from urllib.parse import quote
 
 from attrs import define, frozen
 
-from gangsched._text import shortened
 from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._instants import micro_time
 from gangsched.kubernetes._requests import Requests, said, to_json
 from gangsched.kubernetes._turns import Turns
 from gangsched.kubernetes._workers import run_workers
+from gangsched.values.text import shortened
 
 __all__ = ["EventRecorder", "Regarding"]
 

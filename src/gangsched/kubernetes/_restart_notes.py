@@ -1,7 +1,7 @@
 """How often groups were restarted, written on the groups, where the next leader reads it.
 
 The status of a PodGroup has no place for it in any API, and the status subresource changes nothing
-but the status. So it is two annotations of the group; see ``gangsched.objects.restarts``.
+but the status. So it is two annotations of the group; see ``gangsched.manifests.restarts``.
 
 Rules:
   R1  a restart is written before the first of its pods is evicted. A leader that is replaced in
@@ -26,8 +26,8 @@ from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._facts import GroupFacts
 from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
+from gangsched.manifests.restarts import restart_annotations
 from gangsched.model import GroupKey
-from gangsched.objects.restarts import restart_annotations
 
 __all__ = ["RestartNotes"]
 

@@ -12,13 +12,13 @@ from typing import final
 
 from attrs import frozen
 
-from gangsched._core._quotas import EXCEEDED, TOO_LARGE
-from gangsched._core._registry import PodGroupInfo
 from gangsched.explain import NotAdmitted, PartlyRunning, Running, Why, in_utc
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._unknown_minimum import remedy
 from gangsched.listings import PendingRow
 from gangsched.model import GroupKey, Pod
+from gangsched.options.quota import EXCEEDED, TOO_LARGE
+from gangsched.primitives.registry import PodGroupInfo
 from gangsched.scheduler import Scheduler
 
 __all__ = ["ObservedScheduler"]

@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from gangsched._pod_copy import pod_with_fields
 from gangsched.model import Pod
+from gangsched.model._pod_copy import pod_with_fields
 
 __all__ = ["BOUND_IN_START", "WAS_WHOLE", "differ_by_marks", "holds_node", "say_whole"]
 

@@ -22,12 +22,12 @@ from typing import Final, final
 
 from attrs import frozen
 
-from gangsched._seconds import format_duration
 from gangsched.explain import NotEnoughMembers, Why
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._discovery import LOOK_INTERVAL
 from gangsched.membership import ROLE_SPELLINGS, SPELLINGS, Source, Spelling
 from gangsched.model import GroupKey, Pod
+from gangsched.values.seconds import format_duration
 
 __all__ = ["UnknownMinimum", "is_unknown", "remedy", "unknown_minimum"]
 

@@ -29,7 +29,6 @@ from typing import final
 
 from attrs import define, field
 
-from gangsched._seconds import format_duration
 from gangsched.cluster_objects import PersistentVolume, PersistentVolumeClaim
 from gangsched.drivers._contract import DrivenScheduler
 from gangsched.events import (
@@ -46,6 +45,7 @@ from gangsched.events import (
 from gangsched.kubernetes._forwarded import ForwardedCalls
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Pod, PodUID
+from gangsched.values.seconds import format_duration
 
 __all__ = ["WaitsForVolumes"]
 

@@ -33,8 +33,7 @@ from gangsched.events import (
     PodUnschedulable,
     PodUpdated,
 )
-from gangsched.model import NodeName, Pod, PodUID, group_key
-from gangsched.objects import (
+from gangsched.manifests import (
     DIALECTS,
     OBJECT_KINDS,
     Field,
@@ -49,6 +48,7 @@ from gangsched.objects import (
     read_object,
     read_pod,
 )
+from gangsched.model import NodeName, Pod, PodUID, group_key
 
 __all__ = [
     "DEFAULT_SCHEDULERS",

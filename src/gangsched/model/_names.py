@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NewType, NoReturn
 
-from gangsched._fields import refuse_choice
+from gangsched.values.fields import refuse_choice
 
 __all__ = ["GroupKey", "NodeName", "PodUID", "PreemptionPolicy", "group_key"]
 

@@ -7,7 +7,11 @@ from typing import final
 
 from attrs import field, frozen
 
-from gangsched._fields import (
+from gangsched.constraints import ContainerImage, Taint
+from gangsched.model._names import NodeName
+from gangsched.model._sequences import as_sorted_names
+from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
+from gangsched.values.fields import (
     as_resources,
     as_texts,
     as_tuple,
@@ -17,11 +21,7 @@ from gangsched._fields import (
     check_text,
     check_texts,
 )
-from gangsched._repr import pretty_repr, short_repr
-from gangsched.constraints import ContainerImage, Taint
-from gangsched.model._names import NodeName
-from gangsched.model._sequences import as_sorted_names
-from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
+from gangsched.values.reprs import pretty_repr, short_repr
 
 __all__ = ["Node"]
 

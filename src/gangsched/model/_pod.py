@@ -12,22 +12,6 @@ from typing import Final, NoReturn, final
 from attrs import Factory, field, frozen
 from attrs.validators import optional
 
-from gangsched._fields import (
-    as_resources,
-    as_texts,
-    as_tuple,
-    check_amounts,
-    check_each,
-    check_instant,
-    check_namespace,
-    check_positive,
-    check_string,
-    check_text,
-    check_texts,
-    check_whole,
-    refuse_choice,
-)
-from gangsched._repr import pretty_repr, short_repr
 from gangsched.constraints import (
     Disk,
     HostPort,
@@ -42,6 +26,22 @@ from gangsched.constraints import (
 from gangsched.model._names import NodeName, PodUID, PreemptionPolicy
 from gangsched.model._sequences import as_names, as_sorted_names
 from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
+from gangsched.values.fields import (
+    as_resources,
+    as_texts,
+    as_tuple,
+    check_amounts,
+    check_each,
+    check_instant,
+    check_namespace,
+    check_positive,
+    check_string,
+    check_text,
+    check_texts,
+    check_whole,
+    refuse_choice,
+)
+from gangsched.values.reprs import pretty_repr, short_repr
 
 __all__ = ["Pod", "PodPhase", "QOSClass"]
 

@@ -9,7 +9,13 @@ from attrs import Factory, field, frozen
 from attrs.converters import optional as to_optional
 from attrs.validators import optional
 
-from gangsched._fields import (
+from gangsched.constraints import Topology
+from gangsched.errors import InvalidPodGroupError, InvalidValueError
+from gangsched.model._names import GroupKey, PreemptionPolicy, group_key
+from gangsched.model._sequences import as_names
+from gangsched.quantity import is_seconds
+from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
+from gangsched.values.fields import (
     as_counts,
     as_resources,
     as_tuple,
@@ -22,14 +28,8 @@ from gangsched._fields import (
     check_text,
     of_group,
 )
-from gangsched._repr import pretty_repr, short_repr
-from gangsched._seconds import format_duration
-from gangsched.constraints import Topology
-from gangsched.errors import InvalidPodGroupError, InvalidValueError
-from gangsched.model._names import GroupKey, PreemptionPolicy, group_key
-from gangsched.model._sequences import as_names
-from gangsched.quantity import is_seconds
-from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
+from gangsched.values.reprs import pretty_repr, short_repr
+from gangsched.values.seconds import format_duration
 
 __all__ = ["PodGroup", "RestartPolicy"]
 

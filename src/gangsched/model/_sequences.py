@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gangsched._fields import as_tuple
+from gangsched.values.fields import as_tuple
 
 __all__ = ["as_names", "as_sorted_names"]
 

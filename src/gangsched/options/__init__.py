@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gangsched.options.backfill import Backfill, Reservation
 from gangsched.options.preemption import Preemption
+from gangsched.options.quota import Quota
 from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
 
-__all__ = ["Backfill", "PlacementStrategy", "Preemption", "Reservation", "SchedulingUnit"]
+__all__ = ["Backfill", "PlacementStrategy", "Preemption", "Quota", "Reservation", "SchedulingUnit"]

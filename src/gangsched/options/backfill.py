@@ -18,12 +18,12 @@ from typing import final
 
 from attrs import field, frozen
 
-from gangsched._fields import check_positive, check_seconds
-from gangsched._seconds import format_instant, format_utc
 from gangsched.errors import InvalidValueError
 from gangsched.model import GroupKey, NodeName
 from gangsched.quantity import is_seconds
 from gangsched.run_times import RunTimes
+from gangsched.values.fields import check_positive, check_seconds
+from gangsched.values.seconds import format_instant, format_utc
 
 __all__ = ["Backfill", "Reservation"]
 

@@ -6,7 +6,7 @@ from typing import final
 
 from attrs import field, frozen
 
-from gangsched._fields import check_count, check_flag, check_seconds
+from gangsched.values.fields import check_count, check_flag, check_seconds
 
 __all__ = ["Preemption"]
 

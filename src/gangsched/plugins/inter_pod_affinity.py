@@ -25,7 +25,6 @@ from typing import Final, NamedTuple, final
 
 from attrs import field, frozen
 
-from gangsched._fields import check_count
 from gangsched.cluster_objects import Namespace
 from gangsched.constraints.matchers import CarriedTerm, PodMatcher
 from gangsched.model import NodeName, Pod, PodAffinityTerm
@@ -40,6 +39,7 @@ from gangsched.plugins._terms import (
     term_matcher,
 )
 from gangsched.protocols import CycleView, NodeView, StateKey
+from gangsched.values.fields import check_count
 
 __all__ = ["InterPodAffinity", "PreferredInterPodAffinity"]
 

@@ -15,12 +15,12 @@ from typing import Final, NoReturn, final
 
 from attrs import field, frozen
 
-from gangsched._fields import as_counts, as_tuple, check_counts, refuse_choice
 from gangsched.errors import InvalidValueError
 from gangsched.model import FrozenMap, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.protocols import CycleView, NodeView
 from gangsched.quantity import MILLI
+from gangsched.values.fields import as_counts, as_tuple, check_counts, refuse_choice
 
 __all__ = ["NodeResources", "NodeResourcesFit", "ScoringStrategy", "Strategy"]
 

@@ -11,10 +11,10 @@ from typing import final
 
 from attrs import field, frozen
 
-from gangsched._fields import as_tuple, check_each
 from gangsched.model import Pod
 from gangsched.plugins._scores import BEST
 from gangsched.protocols import CycleView, NodeView
+from gangsched.values.fields import as_tuple, check_each
 
 __all__ = ["NodeResourcesBalancedAllocation"]
 

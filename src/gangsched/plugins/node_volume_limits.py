@@ -17,7 +17,6 @@ from typing import Final, final
 
 from attrs import frozen
 
-from gangsched._volumes import CLAIM_KINDS, claim_key, pod_part
 from gangsched.cluster_objects import (
     ClusterObject,
     CSIDriver,
@@ -28,6 +27,7 @@ from gangsched.cluster_objects import (
     VolumeAttachment,
     VolumeSource,
 )
+from gangsched.cluster_objects.claims_of_pods import CLAIM_KINDS, claim_key, pod_part
 from gangsched.model import Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.protocols import CycleView, NodeView, ObjectsView

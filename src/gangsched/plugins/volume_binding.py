@@ -23,7 +23,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final, final
 
-from gangsched._volumes import (
+from gangsched.cluster_objects import ClusterObject, CSIDriver, CSIStorageCapacity, PersistentVolume
+from gangsched.cluster_objects.claims_of_pods import (
     CLAIM_KINDS,
     PodClaims,
     claim_key,
@@ -34,7 +35,6 @@ from gangsched._volumes import (
     problem_with,
     volumes_by_class,
 )
-from gangsched.cluster_objects import ClusterObject, CSIDriver, CSIStorageCapacity, PersistentVolume
 from gangsched.errors import InvalidValueError
 from gangsched.events import VolumeChoice
 from gangsched.model import Node, NodeName, Pod

@@ -14,8 +14,8 @@ from typing import Any, Final, final
 
 from attrs import frozen
 
-from gangsched._volumes import claim_key
 from gangsched.cluster_objects import AccessMode, ClusterObject, PersistentVolumeClaim
+from gangsched.cluster_objects.claims_of_pods import claim_key
 from gangsched.model import Pod
 from gangsched.outcomes import SKIP, SUCCESS, Outcome, Unschedulable
 from gangsched.protocols import CycleView, NodeView, ObjectsView, StateKey

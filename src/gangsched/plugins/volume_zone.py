@@ -10,13 +10,13 @@ from typing import Final, final
 
 from attrs import frozen
 
-from gangsched._volumes import CLAIM_KINDS, claim_key
 from gangsched.cluster_objects import (
     ClusterObject,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
+from gangsched.cluster_objects.claims_of_pods import CLAIM_KINDS, claim_key
 from gangsched.model import Pod
 from gangsched.outcomes import SKIP, SUCCESS, Outcome, Unschedulable
 from gangsched.protocols import CycleView, NodeView, ObjectsView

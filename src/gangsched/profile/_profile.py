@@ -14,10 +14,10 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, cast, final
 
-from gangsched._core._quorum import MatchPolicy
 from gangsched.cluster_objects import KINDS, ClusterObject
 from gangsched.errors import InvalidValueError, ProfileError
 from gangsched.model import FrozenMap
+from gangsched.primitives.quorum import MatchPolicy
 from gangsched.profile import checked
 from gangsched.profile.signing import signs_node_alone
 from gangsched.protocols import (

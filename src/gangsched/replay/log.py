@@ -14,13 +14,13 @@ from typing import Any, Final, NoReturn, final
 
 from attrs import field, frozen
 
-from gangsched._forms import Form, as_object, many
-from gangsched._values import EFFECT, EVENT
 from gangsched._version import __version__
 from gangsched.errors import DecisionLogError, InvalidValueError
 from gangsched.events import Effect, Event
 from gangsched.quantity import is_seconds
 from gangsched.replay.recipe import Recipe
+from gangsched.values.form_table import EFFECT, EVENT
+from gangsched.values.forms import Form, as_object, many
 
 __all__ = ["CALLS", "FORMAT", "Call", "Header", "Log", "read_log"]
 

@@ -20,8 +20,13 @@ from typing import Any, Final, final, get_args, get_type_hints
 from attrs import has
 
 from gangsched import presets
-from gangsched._core._backoff import Backoff
-from gangsched._forms import (
+from gangsched.errors import InvalidValueError
+from gangsched.model import FrozenMap, Resources
+from gangsched.primitives.backoff import Backoff
+from gangsched.protocols import ClusterState
+from gangsched.run_times import AnnotatedRunTimes, RunTimes
+from gangsched.scheduler import Scheduler
+from gangsched.values.forms import (
     BOOL,
     INT,
     LIMITS,
@@ -35,11 +40,6 @@ from gangsched._forms import (
     many,
     optional,
 )
-from gangsched.errors import InvalidValueError
-from gangsched.model import FrozenMap, Resources
-from gangsched.protocols import ClusterState
-from gangsched.run_times import AnnotatedRunTimes, RunTimes
-from gangsched.scheduler import Scheduler
 
 __all__ = ["MOST_STEPS", "Recipe"]
 

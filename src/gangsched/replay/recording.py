@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
-from gangsched._checks import check_event
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
 from gangsched.memory import InMemoryCluster
@@ -23,6 +22,7 @@ from gangsched.replay.log import Call, Header
 from gangsched.replay.recipe import Recipe
 from gangsched.replay.recorded_reads import RecordedClusterState, apply_if_possible
 from gangsched.scheduler import Scheduler
+from gangsched.values.checks import check_event
 
 __all__ = ["DecisionLog", "RecordedScheduler"]
 

@@ -14,8 +14,6 @@ from typing import final
 
 from attrs import frozen
 
-from gangsched._seconds import format_instant
-from gangsched._text import printable
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect
 from gangsched.memory import InMemoryCluster
@@ -23,6 +21,8 @@ from gangsched.protocols import ClusterState
 from gangsched.replay.log import Call, Log, read_log
 from gangsched.replay.recorded_reads import apply_if_possible
 from gangsched.scheduler import Scheduler
+from gangsched.values.seconds import format_instant
+from gangsched.values.text import printable
 
 __all__ = ["Divergence", "Replay", "replay"]
 

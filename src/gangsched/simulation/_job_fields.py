@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from gangsched.objects.fields import Field
-from gangsched.objects.manifest import Manifest
-from gangsched.objects.notes import NoteKind
-from gangsched.objects.pod_fields import Schema
+from gangsched.manifests.fields import Field
+from gangsched.manifests.manifest import Manifest
+from gangsched.manifests.notes import NoteKind
+from gangsched.manifests.pod_fields import Schema
 from gangsched.simulation.workload import FAIL_SECONDS
 
 __all__ = [

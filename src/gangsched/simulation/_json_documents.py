@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NoReturn, cast
 
 from gangsched.errors import ManifestError
-from gangsched.objects.scalars import Number, Value, read_plain
+from gangsched.manifests.scalars import Number, Value, read_plain
 
 __all__ = ["read_json"]
 

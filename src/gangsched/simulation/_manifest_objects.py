@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Final, cast, final
 
-from gangsched.objects.fields import Field, Source
-from gangsched.objects.scalars import Value
+from gangsched.manifests.fields import Field, Source
+from gangsched.manifests.scalars import Value
 from gangsched.simulation.documents import read_documents
 
 __all__ = ["GeneratedNames", "read_roots", "version_of"]

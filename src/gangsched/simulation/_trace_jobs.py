@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from gangsched._pod_copy import pod_with_fields
 from gangsched.constraints import NodeSelectorTerm
 from gangsched.events import PodAdded
 from gangsched.model import FrozenMap, Pod, PodUID
+from gangsched.model._pod_copy import pod_with_fields
 from gangsched.resources import EMPTY, Resources
 from gangsched.simulation.workload import (
     JOB,

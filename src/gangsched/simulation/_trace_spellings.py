@@ -15,7 +15,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Final
 
-from gangsched._seconds import parse_duration
+from gangsched.values.seconds import parse_duration
 
 __all__ = [
     "AMOUNTS",

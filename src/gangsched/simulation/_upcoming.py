@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import final
 
-from gangsched._seconds import format_instant
 from gangsched.errors import InvalidValueError
 from gangsched.events import Event
 from gangsched.simulation.workload import Arrival, OwnerDeleted
+from gangsched.values.seconds import format_instant
 
 __all__ = ["Upcoming"]
 

@@ -16,8 +16,8 @@ from typing import Final, final
 
 from attrs import evolve
 
-from gangsched._volumes import may_take
 from gangsched.cluster_objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from gangsched.cluster_objects.claims_of_pods import may_take
 from gangsched.constraints import NodeSelectorRequirement, NodeSelectorTerm
 from gangsched.events import Bind, Event, ObjectChanged, VolumeChoice
 from gangsched.memory import InMemoryCluster

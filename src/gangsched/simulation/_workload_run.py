@@ -28,8 +28,6 @@ from typing import Final, TypeAlias, final
 
 from attrs import evolve
 
-from gangsched._pod_copy import pod_with_fields
-from gangsched._seconds import format_instant
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
     Bind,
@@ -52,6 +50,7 @@ from gangsched.events import (
 )
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
+from gangsched.model._pod_copy import pod_with_fields
 from gangsched.protocols import ClusterState, Observer
 from gangsched.replay import RecordedScheduler
 from gangsched.scheduler import QueueEntry, Scheduler
@@ -71,6 +70,7 @@ from gangsched.simulation.faults import (
 )
 from gangsched.simulation.jobs import Job
 from gangsched.simulation.workload import Arrival, OwnerDeleted, fail_seconds, run_seconds
+from gangsched.values.seconds import format_instant
 
 __all__ = ["WorkloadRun"]
 

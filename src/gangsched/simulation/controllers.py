@@ -22,12 +22,12 @@ from typing import Final, TypeAlias
 from attrs import evolve
 
 from gangsched.events import PodAdded, PodGroupAdded
+from gangsched.manifests.fields import MOST_PODS, Field
+from gangsched.manifests.manifest import Manifest
+from gangsched.manifests.pod_fields import Schema
+from gangsched.manifests.podgroups import group_of
 from gangsched.membership import ADMISSION_SPELLINGS, SPELLINGS
 from gangsched.model import FrozenMap, Pod, PodGroup, PodUID
-from gangsched.objects.fields import MOST_PODS, Field
-from gangsched.objects.manifest import Manifest
-from gangsched.objects.pod_fields import Schema
-from gangsched.objects.podgroups import group_of
 from gangsched.simulation._job_fields import (
     JOB_SPEC,
     MPI_SPEC,

@@ -12,7 +12,6 @@ from typing import final
 
 from attrs import frozen
 
-from gangsched._seconds import format_span
 from gangsched.events import (
     Bind,
     BindFailed,
@@ -49,6 +48,7 @@ from gangsched.events import (
     VictimSearchExhausted,
 )
 from gangsched.model import Pod, PodPhase, PodUID
+from gangsched.values.seconds import format_span
 
 __all__ = ["EventLog", "LogEntry", "PodRow", "human_duration", "pod_rows"]
 

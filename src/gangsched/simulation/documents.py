@@ -15,8 +15,8 @@ from typing import Any, Final, final
 from attrs import frozen
 
 from gangsched.errors import ManifestError
-from gangsched.objects.fields import join_path
-from gangsched.objects.scalars import Number, Value, kinds, read_plain, shown
+from gangsched.manifests.fields import join_path
+from gangsched.manifests.scalars import Number, Value, kinds, read_plain, shown
 from gangsched.simulation._json_documents import read_json
 
 __all__ = ["Document", "read_documents"]

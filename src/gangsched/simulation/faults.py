@@ -22,7 +22,10 @@ from typing import Any, Final, TypeAlias, cast, final
 from attrs import field, frozen
 from attrs.validators import optional
 
-from gangsched._fields import (
+from gangsched.errors import InvalidValueError
+from gangsched.model import GroupKey
+from gangsched.quantity import is_seconds
+from gangsched.values.fields import (
     as_tuple,
     check_flag,
     check_instant,
@@ -30,11 +33,8 @@ from gangsched._fields import (
     check_seconds,
     check_text,
 )
-from gangsched._forms import BOOL, INT, SECONDS, STR, Form, Record, many, union
-from gangsched._forms import optional as or_none
-from gangsched.errors import InvalidValueError
-from gangsched.model import GroupKey
-from gangsched.quantity import is_seconds
+from gangsched.values.forms import BOOL, INT, SECONDS, STR, Form, Record, many, union
+from gangsched.values.forms import optional as or_none
 
 __all__ = [
     "BindAnswerLost",

@@ -21,10 +21,10 @@ from typing import Final, final
 
 from attrs import define, field, frozen
 
-from gangsched._core._standing import is_quorum
 from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError
 from gangsched.membership import membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
+from gangsched.primitives.standing import is_quorum
 from gangsched.quantity import MILLI
 from gangsched.resources import Resources
 from gangsched.simulation.metrics import Account

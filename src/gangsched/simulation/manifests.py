@@ -18,13 +18,13 @@ from typing import Final, TypeAlias, final
 from gangsched.cluster_objects import RuntimeClass
 from gangsched.errors import InvalidValueError
 from gangsched.events import NodeAdded, ObjectChanged, PodAdded, PodGroupAdded
+from gangsched.manifests.cluster_objects import OBJECT_KINDS, read_object
+from gangsched.manifests.fields import Field
+from gangsched.manifests.manifest import Manifest, read_manifest
+from gangsched.manifests.podgroups import read_core_group, read_group
+from gangsched.manifests.pods import read_node
+from gangsched.manifests.priorities import PriorityClasses, with_priority_classes
 from gangsched.model import GroupKey, PodGroup
-from gangsched.objects.cluster_objects import OBJECT_KINDS, read_object
-from gangsched.objects.fields import Field
-from gangsched.objects.manifest import Manifest, read_manifest
-from gangsched.objects.podgroups import read_core_group, read_group
-from gangsched.objects.pods import read_node
-from gangsched.objects.priorities import PriorityClasses, with_priority_classes
 from gangsched.quantity import is_seconds
 from gangsched.simulation._job_fields import note_queues
 from gangsched.simulation._manifest_objects import GeneratedNames, read_roots, version_of

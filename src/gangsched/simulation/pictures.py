@@ -20,12 +20,12 @@ from typing import Any, Final, final
 
 from attrs import frozen
 
-from gangsched._text import printable
 from gangsched.errors import InvalidValueError
 from gangsched.simulation._picture_page import page_of
 from gangsched.simulation.jobs import JobRow
 from gangsched.simulation.report import Report
 from gangsched.simulation.timeline import Timeline, queue_lengths, steps
+from gangsched.values.text import printable
 
 __all__ = ["FORMATS", "DrawnRun", "check_picture", "picture"]
 

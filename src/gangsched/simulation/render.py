@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
 from typing import Any, Final, TextIO, cast
 
-from gangsched._seconds import format_duration, format_span
-from gangsched._text import printable
 from gangsched.simulation.metrics import Distribution
 from gangsched.simulation.report import Counts, Pending, Report, Snapshot, Summary
+from gangsched.values.seconds import format_duration, format_span
+from gangsched.values.text import printable
 
 __all__ = [
     "MOST_TENANTS",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gangsched.errors import InvalidValueError
+from gangsched.manifests import Field, Manifest, read_pod
 from gangsched.model import Pod
-from gangsched.objects import Field, Manifest, read_pod
 from gangsched.simulation._job_fields import note_pod
 from gangsched.simulation.workload import fail_seconds, job_of, run_seconds
 

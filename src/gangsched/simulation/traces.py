@@ -24,7 +24,7 @@ from attrs import field, frozen
 
 from gangsched.errors import InvalidValueError, TraceError
 from gangsched.model import Node, NodeName, Resources
-from gangsched.simulation import _trace_formats as formats
+from gangsched.simulation import _trace_formats
 from gangsched.simulation._trace_dlrm import DLRM, dlrm_arrivals
 from gangsched.simulation._trace_formats import COLUMNS
 from gangsched.simulation._trace_jobs import TraceJob, arrivals
@@ -163,7 +163,7 @@ def open_trace(
     faults = Faults(skip=skip_faulty)
     if columns:
         table = Table(lines, file, expected=COLUMNS, columns=columns, faults=faults)
-        return _rows(read, table, formats.job_rows, most, faults, columns)
+        return _rows(read, table, _trace_formats.job_rows, most, faults, columns)
     if first.startswith((";", "[")) or is_job_line(first):
         _not_skipping(file, skip=skip_faulty)
     if first.startswith(";") or is_job_line(first):
@@ -177,12 +177,12 @@ def open_trace(
         table.faults = None
         return _dlrm(table, most)
     if {"creation_time", "num_gpu"} <= names and "job" not in names:
-        return _rows(read, table, formats.openb_rows, most, faults, columns)
+        return _rows(read, table, _trace_formats.openb_rows, most, faults, columns)
     if not names & {*COLUMNS}:
         raise TraceError(
-            file, table.line, "", f"expected {formats.FORMATS}, got {first.strip()[:80]!r}"
+            file, table.line, "", f"expected {_trace_formats.FORMATS}, got {first.strip()[:80]!r}"
         )
-    return _rows(read, table, formats.job_rows, most, faults, columns)
+    return _rows(read, table, _trace_formats.job_rows, most, faults, columns)
 
 
 def _not_skipping(file: str, *, skip: bool) -> None:
@@ -195,7 +195,7 @@ def _checked(columns: object) -> dict[str, str]:
     """Return the names of columns; empty for those of this library."""
     if columns is None:
         return {}
-    known = (*COLUMNS, *formats.OPTIONAL)
+    known = (*COLUMNS, *_trace_formats.OPTIONAL)
     if not isinstance(columns, Mapping):
         raise InvalidValueError("columns", columns, "a mapping of names of columns")
     found: dict[str, str] = {}
@@ -216,7 +216,7 @@ def _rows(
     faults: Faults,
     columns: Mapping[str, str],
 ) -> Trace:
-    file, is_openb = table.file, rows is formats.openb_rows
+    file, is_openb = table.file, rows is _trace_formats.openb_rows
     check, notes, twins = _Check(most), Notes(file), set[int]()
     for row, job in rows(table, notes):
         problem = check.take(row.line, job)
@@ -228,8 +228,12 @@ def _rows(
                 raise error
             faults.take([error])
             twins.add(row.line)
-    used = (*formats.OPENB, *formats.OPENB_TIMES) if is_openb else (*COLUMNS, *formats.OPTIONAL)
-    skipped = formats.unused(table, used, _OPENB_NOTES if is_openb else ())
+    used = (
+        (*_trace_formats.OPENB, *_trace_formats.OPENB_TIMES)
+        if is_openb
+        else (*COLUMNS, *_trace_formats.OPTIONAL)
+    )
+    skipped = _trace_formats.unused(table, used, _OPENB_NOTES if is_openb else ())
     skipped += notes.sentences() + faults.sentences(file) + check.sentences(file)
 
     def again() -> Iterator[TraceJob]:
@@ -285,7 +289,7 @@ def _dlrm(table: Table, most: int) -> Trace:
     found = sorted(dlrm_arrivals(table, notes), key=attrgetter("at"))
     if len(found) > most:
         raise TraceError(table.file, table.line, "", f"the file has more than {most:,} pods")
-    skipped = formats.unused(table, (*DLRM, "max_per_node"), (_LIMIT_BY_NODE,))
+    skipped = _trace_formats.unused(table, (*DLRM, "max_per_node"), (_LIMIT_BY_NODE,))
     skipped += notes.sentences()
     return Trace(table.file, len(found), (), skipped, False, lambda: iter(found))
 

@@ -18,12 +18,12 @@ from typing import Final, final
 
 from attrs import field, frozen
 
-from gangsched._checks import check_event
-from gangsched._fields import as_tuple, check_each, check_instant, check_text
-from gangsched._repr import Printer
 from gangsched.errors import InvalidValueError
 from gangsched.events import Event
 from gangsched.model import Pod
+from gangsched.values.checks import check_event
+from gangsched.values.fields import as_tuple, check_each, check_instant, check_text
+from gangsched.values.reprs import Printer
 
 __all__ = [
     "FAIL_SECONDS",

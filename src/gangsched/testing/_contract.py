@@ -17,9 +17,9 @@ from typing import Protocol, final
 from attrs import field, frozen
 from attrs.validators import optional
 
-from gangsched._fields import as_tuple, check_each, check_flag, check_positive, check_seconds
 from gangsched.errors import InvalidValueError
 from gangsched.testing._plain_pod import PlainPod
+from gangsched.values.fields import as_tuple, check_each, check_flag, check_positive, check_seconds
 
 __all__ = [
     "PlainPod",

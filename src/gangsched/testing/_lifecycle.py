@@ -27,8 +27,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, final
 
-from gangsched._core._quotas import EXCEEDED, Quota
-from gangsched._seconds import format_instant
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
     Bind,
@@ -45,8 +43,10 @@ from gangsched.events import (
 from gangsched.explain import NotAdmitted, Why
 from gangsched.membership import membership
 from gangsched.model import GroupKey, Pod, PodUID, Resources, RestartPolicy
+from gangsched.options.quota import EXCEEDED, Quota
 from gangsched.protocols import ClusterState
 from gangsched.resources import NOTHING
+from gangsched.values.seconds import format_instant
 
 __all__ = ["QuotaLaw", "RestartLaw"]
 

@@ -14,14 +14,8 @@ from typing import Final, final
 from attrs import Factory, evolve, field, fields_dict, frozen
 from attrs.validators import optional
 
-from gangsched._fields import (
-    as_tuple,
-    check_each,
-    check_positive,
-    check_text,
-    check_whole,
-)
 from gangsched.errors import InvalidValueError
+from gangsched.values.fields import as_tuple, check_each, check_positive, check_text, check_whole
 
 __all__ = ["FEATURES", "PlainPod", "declared_features", "drop_undeclared"]
 

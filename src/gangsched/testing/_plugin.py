@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from gangsched import _sort_keys as sort_keys
-from gangsched._copying import is_forkable
 from gangsched.events import Bind
+from gangsched.forking.copying import is_forkable
 from gangsched.model import Node, NodeName, Pod
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Skip, Unschedulable, Wait
+from gangsched.profile import sort_keys
 from gangsched.testing._asked import DECIDES, NOW, Asked, seen, short
 from gangsched.testing._builders import make_node, make_pod
 from gangsched.testing._order import check_less

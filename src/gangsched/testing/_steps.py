@@ -14,8 +14,8 @@ from typing import TypeAlias, final
 
 from attrs import field, frozen
 
-from gangsched._fields import as_tuple
 from gangsched.testing._plain_pod import PlainPod
+from gangsched.values.fields import as_tuple
 
 __all__ = [
     "AddNode",

@@ -7,14 +7,14 @@ from typing import Final
 
 from attrs import define, field
 
-from gangsched._core._counters import RoleCounts
-from gangsched._core._pod_counts import PodCounts
 from gangsched.cluster_objects import ClusterObject
 from gangsched.cycle_state import CycleState
+from gangsched.cycle_state.pod_counts import KeptPodCounts
 from gangsched.errors import InvalidValueError
 from gangsched.events import ObjectChanged
 from gangsched.memory import InMemoryCluster
 from gangsched.model import FrozenMap, GroupKey, Node, NodeName, Pod, Resources
+from gangsched.primitives.counters import RoleCounts
 from gangsched.resources import NOTHING
 
 __all__ = ["FakeEntity", "FakeGroup", "FakeNode", "cycle", "node_view"]
@@ -121,4 +121,4 @@ def cycle(
     cluster = InMemoryCluster()
     for one in objects:
         cluster.apply(ObjectChanged(one))
-    return CycleState(group, views, cluster, PodCounts(dict(enumerate(views.values()))))
+    return CycleState(group, views, cluster, KeptPodCounts(dict(enumerate(views.values()))))

@@ -50,7 +50,7 @@ from gangsched.kubernetes._facts import (
 from gangsched.kubernetes._known import Identity
 from gangsched.kubernetes._objects import WATCHED, ObjectDecoder, Watched, objects_needed
 from gangsched.kubernetes._reflector import Delta
-from gangsched.objects import OBJECT_KINDS
+from gangsched.manifests import OBJECT_KINDS
 from support.api_objects import raw
 
 NATIVE = Dialect("scheduling.k8s.io", "v1beta1", "/apis/scheduling.k8s.io/v1beta1/podgroups")

@@ -31,7 +31,6 @@ from gangsched import (
     PodUpdated,
     presets,
 )
-from gangsched._text import shortened
 from gangsched.errors import InvalidPodGroupError
 from gangsched.explain import NotEnoughMembers
 from gangsched.kubernetes import Settings, read_settings
@@ -44,6 +43,7 @@ from gangsched.kubernetes._requests import Requests
 from gangsched.membership import membership
 from gangsched.metrics import Metrics
 from gangsched.model import Pod, PodGroup
+from gangsched.values.text import shortened
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json, put_gang
 from support.extender_client import extending
 from support.memory_api import Fault, MemoryApi, lost_before, refused

@@ -22,7 +22,7 @@ from gangsched import (
     presets,
 )
 from gangsched.kubernetes import Settings, _demand
-from gangsched.kubernetes._demand import Demand, DemandMeter, pending_demand
+from gangsched.kubernetes._demand import DemandMeter, PendingDemand, pending_demand
 from gangsched.kubernetes._measure import Measures
 from gangsched.testing import make_pod
 from support.patience import until_on_loop
@@ -63,7 +63,7 @@ class Meter:
         interval: float = 1.0,
     ) -> None:
         self.questions = 0
-        self.shown: list[Sequence[Demand]] = []
+        self.shown: list[Sequence[PendingDemand]] = []
 
         async def give_way(_at: float) -> None:
             self.questions += 1
@@ -230,7 +230,7 @@ def test_meter_rests_ten_times_as_long_as_a_question_took(
 # As plain data and as a metric ------------------------------------------------------------------
 
 
-def demand_of(size: int, *names: str) -> Demand:
+def demand_of(size: int, *names: str) -> PendingDemand:
     scheduler, cluster = cluster_of(
         node("a", cpu=1), *(e for name in names for e in gang(name, size))
     )

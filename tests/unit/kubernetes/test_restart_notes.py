@@ -9,8 +9,8 @@ import pytest
 
 from gangsched.errors import ManifestError
 from gangsched.kubernetes.convert import read_event
+from gangsched.manifests.restarts import restart_annotations
 from gangsched.model import RestartPolicy
-from gangsched.objects.restarts import restart_annotations
 from support.cluster_objects import PODS, pod_json
 from support.memory_api import Fault, MemoryApi, refused
 from support.memory_cluster import change, cluster, reasons

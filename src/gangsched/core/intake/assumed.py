@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from gangsched._core._counters import MemberState
-from gangsched.core.gang import PodRecord
 from gangsched.core.intake.seen import gates
-from gangsched.core.lost_nodes import lose
+from gangsched.core.moves.lost_nodes import lose
 from gangsched.core.preemption import nominations
+from gangsched.core.records.gang import PodRecord
 from gangsched.core.state import State
 from gangsched.errors import InvalidPodGroupError
 from gangsched.events import (
@@ -20,6 +19,7 @@ from gangsched.events import (
     PodScheduled,
 )
 from gangsched.model import Pod, PodPhase
+from gangsched.primitives.counters import MemberState
 
 __all__ = [
     "check_waiting",

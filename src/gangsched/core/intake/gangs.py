@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from gangsched._core._counters import MemberState
-from gangsched._core._gang_tree import REGULAR, SubGroup, group_tree
-from gangsched._core._registry import PodGroupInfo
-from gangsched.core.gang import Gang
-from gangsched.core.rejection import reject
+from gangsched.core.moves.rejection import reject
+from gangsched.core.records.gang import Gang
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Pod
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.gang_tree import REGULAR, SubGroup, group_tree
+from gangsched.primitives.registry import PodGroupInfo
 
 __all__ = ["add_group", "gang_of_group", "grow_tree", "regroup"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangsched._core._counters import MemberState
-from gangsched._core._registry import PodGroupInfo
-from gangsched.core.gang import PodRecord
 from gangsched.core.intake.gangs import regroup
 from gangsched.core.intake.pods import read_pod, tell_priority
 from gangsched.core.intake.seen import group_shown, look_ahead
+from gangsched.core.records.gang import PodRecord
 from gangsched.core.state import State
 from gangsched.model import GroupKey
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.registry import PodGroupInfo
 
 __all__ = ["read_group"]
 

@@ -6,15 +6,15 @@ import math
 from collections.abc import Collection
 from typing import Final
 
-from gangsched._core._counters import MemberState
 from gangsched.cluster_objects import ClusterObject
-from gangsched.core.gang import Gang, QueuePlace
 from gangsched.core.intake.assumed import check_waiting
 from gangsched.core.intake.pods import read_pod
 from gangsched.core.intake.seen import look_ahead, node_shown, pods_shown
-from gangsched.core.lost_nodes import lose
+from gangsched.core.moves.lost_nodes import lose
+from gangsched.core.records.gang import Gang, QueuePlace
 from gangsched.core.state import State
 from gangsched.model import FrozenMap, Node, NodeName, PodUID
+from gangsched.primitives.counters import MemberState
 
 __all__ = ["objects_changed", "read_node", "retry"]
 
@@ -35,7 +35,7 @@ def read_node(state: State, name: NodeName) -> None:
         if slot is not None and _labels(before) != _labels(node):
             _note_moved(state, slot)
         offered = None if node is None else table.state_of[table.slots[name]].offered
-        state.reserving.note_node(offered)
+        state.reservation.note_node(offered)
     for uid in arrived:
         read_pod(state, uid)
     slot = table.slots.get(name)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from gangsched._core._counters import MemberState
-from gangsched._core._registry import PodGroupInfo
-from gangsched.core.gang import Gang, PodRecord, QueuePlace, by_seq
 from gangsched.core.intake.assumed import (
     check_waiting,
     confirm,
@@ -25,8 +22,9 @@ from gangsched.core.intake.seen import (
     look_ahead,
     wanted_state,
 )
-from gangsched.core.lost_nodes import lose
+from gangsched.core.moves.lost_nodes import lose
 from gangsched.core.preemption import nominations
+from gangsched.core.records.gang import Gang, PodRecord, QueuePlace, by_seq
 from gangsched.core.state import State
 from gangsched.errors import ClusterStateError, InvalidPodGroupError
 from gangsched.events import (
@@ -35,6 +33,8 @@ from gangsched.events import (
     PriorityOverruled,
 )
 from gangsched.model import GroupKey, Pod, PodUID
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.registry import PodGroupInfo
 
 __all__ = ["is_another", "read_pod", "tell_priority"]
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangsched._core._counters import MemberState
-from gangsched._plugin_calls import name_of
-from gangsched.core import attempt, notices
-from gangsched.core.commit import allow
+from gangsched.core.attempt.commit import allow
 from gangsched.core.intake.pods import read_pod
-from gangsched.core.lost_nodes import lose
+from gangsched.core.moves import attempt_steps, notices
+from gangsched.core.moves.lost_nodes import lose
 from gangsched.core.state import State
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
@@ -18,6 +16,8 @@ from gangsched.events import (
     PermitAllowed,
     PermitRejected,
 )
+from gangsched.primitives.counters import MemberState
+from gangsched.profile.calls import name_of
 
 __all__ = ["bind_failed", "bound", "check_answer", "permit_answered"]
 
@@ -50,7 +50,7 @@ def bind_failed(state: State, event: BindFailed) -> None:
     notices.tell(state, record, f"binding rejected: {event.reason}")
     gang.failures = max(gang.failures, record.bind_failures)
     record.bind_failures += 1
-    attempt.note_progress(state, gang)
+    attempt_steps.note_progress(state, gang)
     read_pod(state, event.uid)
 
 

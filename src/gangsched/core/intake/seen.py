@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple, cast
 
-from gangsched._core._counters import MemberState
-from gangsched.core.gang import PodRecord
-from gangsched.core.pod_class import PodClass
+from gangsched.core.evaluation.pod_class import PodClass
+from gangsched.core.records.gang import PodRecord
 from gangsched.core.state import State
 from gangsched.errors import (
     ClusterStateError,
@@ -17,6 +16,7 @@ from gangsched.errors import (
 )
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodPhase, PodUID
+from gangsched.primitives.counters import MemberState
 
 __all__ = [
     "Seen",

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from gangsched._core._gang_tree import HOST, Slices
-from gangsched.core.domains import EVERYWHERE, Domain, Path
-from gangsched.core.node_table import NodeState
-from gangsched.core.pod_class import PodClass
+from gangsched.core.evaluation.pod_class import PodClass
+from gangsched.core.nodes.domains import EVERYWHERE, Domain, Path
+from gangsched.core.nodes.node_table import NodeState
+from gangsched.primitives.gang_tree import HOST, Slices
 
 __all__ = ["best_nodes", "capacity", "fewest_nodes", "is_level", "most_nodes"]
 

@@ -16,18 +16,18 @@ from typing import Any, Final, final
 
 from attrs import frozen
 
-from gangsched import _plugin_calls as calls
-from gangsched.core.domains import EVERYWHERE, Domain
-from gangsched.core.gang import PodRecord
-from gangsched.core.hold import Hold
+from gangsched.core.evaluation.pod_class import Late, PodClass
+from gangsched.core.nodes.domains import EVERYWHERE, Domain
+from gangsched.core.nodes.hold import Hold
+from gangsched.core.nodes.views import NodeView, NodeViews
 from gangsched.core.placement.late_scores import prepared, totals
 from gangsched.core.placement.pinned import Limit
-from gangsched.core.pod_class import Late, PodClass
-from gangsched.core.views import NodeView, NodeViews
+from gangsched.core.records.gang import PodRecord
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
 from gangsched.model import Pod
 from gangsched.outcomes import SUCCESS, Skip, Success, Unschedulable
+from gangsched.profile import calls
 
 __all__ = [
     "RESERVED",

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gangsched import _plugin_calls as calls
-from gangsched.core.gang import PodRecord
-from gangsched.core.pod_class import Late, PodClass
-from gangsched.core.views import NodeViews
+from gangsched.core.evaluation.pod_class import Late, PodClass
+from gangsched.core.nodes.views import NodeViews
+from gangsched.core.records.gang import PodRecord
 from gangsched.cycle_state import CycleState
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import Skip, Success, Unschedulable
+from gangsched.profile import calls
 
 __all__ = ["prepared", "totals"]
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, final
 
-from gangsched._core._gang_tree import SubGroup
-from gangsched.core.domains import Domain
+from gangsched.core.evaluation.pod_class import PodClass
+from gangsched.core.nodes.domains import Domain
 from gangsched.core.placement.task import Task
-from gangsched.core.pod_class import PodClass
+from gangsched.primitives.gang_tree import SubGroup
 
 __all__ = ["explore"]
 

@@ -10,11 +10,11 @@ from typing import Any, Final, final
 
 from attrs import frozen
 
-from gangsched._core._counters import MemberState
-from gangsched._core._gang_tree import SubGroup
-from gangsched.core.domains import EVERYWHERE, Domain
-from gangsched.core.gang import Gang
-from gangsched.core.node_table import NodeTable
+from gangsched.core.nodes.domains import EVERYWHERE, Domain
+from gangsched.core.nodes.node_table import NodeTable
+from gangsched.core.records.gang import Gang
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.gang_tree import SubGroup
 
 __all__ = ["HOLDING", "Limit", "holding_by_leaf", "name_of", "pinned_to"]
 

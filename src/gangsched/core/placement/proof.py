@@ -18,19 +18,19 @@ from typing import Any, TypeAlias
 
 from attrs import evolve
 
-from gangsched._core._gang_tree import SubGroup
-from gangsched._core._standing import least_needed
-from gangsched._packing.pack import Impossible, Packed
-from gangsched.core.domains import Domain
-from gangsched.core.gang import PodRecord
-from gangsched.core.hold import Hold
-from gangsched.core.node_table import PODS
+from gangsched.core.evaluation.pod_class import PodClass
+from gangsched.core.nodes.domains import Domain
+from gangsched.core.nodes.hold import Hold
+from gangsched.core.nodes.node_table import PODS
 from gangsched.core.placement.late import RESERVED, withheld
 from gangsched.core.placement.search import explain
 from gangsched.core.placement.task import Task
-from gangsched.core.pod_class import PodClass
+from gangsched.core.records.gang import PodRecord
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage
 from gangsched.model import GroupKey
+from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.packing.pack import Impossible, Packed
+from gangsched.primitives.standing import least_needed
 
 __all__ = ["Proof", "member_that_fits_nowhere", "proof", "why_not"]
 

@@ -12,20 +12,20 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 from typing import Any, NamedTuple, final
 
-from gangsched._core._gang_tree import SubGroup
-from gangsched._packing.pack import (
-    BudgetExhausted,
-    Demand,
-    Impossible,
-    Packed,
-    Quota,
-    pack,
-)
-from gangsched.core.domains import EVERYWHERE, Domain
-from gangsched.core.node_table import GONE
+from gangsched.core.evaluation.pod_class import PodClass
+from gangsched.core.nodes.domains import EVERYWHERE, Domain
+from gangsched.core.nodes.node_table import GONE
 from gangsched.core.placement.orders import explore
 from gangsched.core.placement.task import Task
-from gangsched.core.pod_class import PodClass
+from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.packing.pack import (
+    BudgetExhausted,
+    Impossible,
+    Packed,
+    PackingDemand,
+    PackingQuota,
+    pack,
+)
 
 __all__ = ["explain", "search"]
 
@@ -199,7 +199,7 @@ class _Problem:
     def __init__(self, task: Task, keys: frozenset[str], domains: dict[str, Domain]) -> None:
         self._task = task
         self._classes: dict[_Kind, PodClass] = {}
-        self._demands: list[Demand[Any]] = []
+        self._demands: list[PackingDemand[Any]] = []
         self._where: dict[_Kind, int] = {}
         table = task.table
         names = {"pods": None}
@@ -208,13 +208,13 @@ class _Problem:
             for pod_class, records in pool.items() if leaf in keys and leaf in domains else ():
                 kind = _Kind(leaf, pod_class.number)
                 self._classes[kind] = pod_class
-                self._demands.append(Demand(kind, len(records), pod_class.sample.requests))
+                self._demands.append(PackingDemand(kind, len(records), pod_class.sample.requests))
                 domain = domains[leaf]
                 self._where[kind] = -1 if domain == () else places.setdefault(domain, len(places))
                 names.update(dict.fromkeys(pod_class.sample.requests))
         self._names = sorted(names)
         self._quotas = [
-            Quota(frozenset(k for k in self._classes if k.leaf in below), least, key)
+            PackingQuota(frozenset(k for k in self._classes if k.leaf in below), least, key)
             for key, least, below in _minima(task, keys)
             if least > 0
         ]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gangsched._core._gang_tree import SubGroup
-from gangsched.core.domains import Domain
-from gangsched.core.node_table import PODS
+from gangsched.core.evaluation.pod_class import PodClass
+from gangsched.core.nodes.domains import Domain
+from gangsched.core.nodes.node_table import PODS
 from gangsched.core.placement.task import Task
-from gangsched.core.pod_class import PodClass
 from gangsched.explain import Shortage
 from gangsched.model import GroupKey
+from gangsched.primitives.gang_tree import SubGroup
 
 __all__ = ["shortage"]
 

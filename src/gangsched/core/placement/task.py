@@ -18,21 +18,21 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from itertools import chain
 from typing import Any, TypeAlias, final
 
-from gangsched import _plugin_calls as calls
-from gangsched._core._gang_tree import Slices, SubGroup
-from gangsched._core._standing import of_leaves, standing
-from gangsched.core.domains import EVERYWHERE, Domain
-from gangsched.core.gang import Gang, PodRecord
-from gangsched.core.node_table import NodeTable
+from gangsched.core.evaluation.pod_class import PodClass
+from gangsched.core.nodes.domains import EVERYWHERE, Domain
+from gangsched.core.nodes.node_table import NodeTable
+from gangsched.core.nodes.views import NodeViews
 from gangsched.core.placement import late
 from gangsched.core.placement.fill import best_nodes, capacity, fewest_nodes, most_nodes
 from gangsched.core.placement.pinned import Limit, holding_by_leaf, name_of, pinned_to
-from gangsched.core.pod_class import PodClass
 from gangsched.core.records import Records
-from gangsched.core.views import NodeViews
+from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
 from gangsched.model import Pod
+from gangsched.primitives.gang_tree import Slices, SubGroup
+from gangsched.primitives.standing import of_leaves, standing
+from gangsched.profile import calls
 
 __all__ = ["Task"]
 

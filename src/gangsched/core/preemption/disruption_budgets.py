@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias, final
 
-from gangsched._core._counters import MemberState
 from gangsched.cluster_objects import PodDisruptionBudget
 from gangsched.constraints.matchers import pairs_of
-from gangsched.core.gang import PodRecord
+from gangsched.core.records.gang import PodRecord
 from gangsched.core.state import State
 from gangsched.cycle_state import objects_of
 from gangsched.model import Pod, PodUID
+from gangsched.primitives.counters import MemberState
 
 __all__ = ["DisruptionBudgets", "disruption_budgets"]
 

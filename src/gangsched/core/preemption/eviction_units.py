@@ -15,13 +15,13 @@ from typing import Final, final
 
 from attrs import define, evolve, field
 
-from gangsched._core._counters import MemberState
-from gangsched._core._registry import PodGroupInfo
-from gangsched._core._standing import of_roles, standing, tree_of_roles
-from gangsched.core.gang import Gang, PodRecord, by_seq
-from gangsched.core.nomination import Nomination
+from gangsched.core.records.gang import Gang, PodRecord, by_seq
+from gangsched.core.records.trial import Lifted
 from gangsched.core.state import State
-from gangsched.core.trial import Lifted
+from gangsched.core.state.nominated import Nomination
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.standing import of_roles, standing, tree_of_roles
 
 __all__ = ["EvictionUnit", "elastic_members", "eviction_units"]
 

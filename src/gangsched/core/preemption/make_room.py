@@ -28,24 +28,24 @@ from typing import Any
 
 from attrs import evolve
 
-from gangsched._core._counters import MemberState
-from gangsched.core import attempt
-from gangsched.core.demand import Demand, Minimum, Reach
-from gangsched.core.gang import Gang, PodRecord, QueuePlace, by_seq
-from gangsched.core.hold import Hold
-from gangsched.core.lost_nodes import reject_some
-from gangsched.core.nomination import NominatedPod, Nomination
-from gangsched.core.pending_members import lacking, split
+from gangsched.core.attempt.pending_members import lacking, split
+from gangsched.core.attempt.reach import helps, may_evict, may_preempt
+from gangsched.core.moves import attempt_steps
+from gangsched.core.moves.lost_nodes import reject_some
+from gangsched.core.moves.rejection import apply_verdict, reject
+from gangsched.core.nodes.hold import Hold
 from gangsched.core.preemption import nominations, victim_search
 from gangsched.core.preemption.eviction_units import EvictionUnit, eviction_units
 from gangsched.core.preemption.preemptor import Preemptor
-from gangsched.core.preemption.reach import helps, may_evict, may_preempt
 from gangsched.core.preemption.steps import Steps
 from gangsched.core.preemption.unit_search import VictimPlan
-from gangsched.core.rejection import apply_verdict, reject
+from gangsched.core.queue.demand import Demand, Minimum, Reach
+from gangsched.core.records.gang import Gang, PodRecord, QueuePlace, by_seq
 from gangsched.core.state import State
+from gangsched.core.state.nominated import NominatedPod, Nomination
 from gangsched.errors import GangschedError
 from gangsched.events import Evict, Nominated, VictimSearchExhausted
+from gangsched.primitives.counters import MemberState
 
 __all__ = ["conclude", "preempts"]
 
@@ -157,7 +157,7 @@ def _carry_out(
     for unit in plan.units:
         _evict(state, unit, reason)
     for record in plan.members:
-        attempt.evict(state, record, reason)
+        attempt_steps.evict(state, record, reason)
     victims = [effect.uid for effect in state.out[before:] if isinstance(effect, Evict)]
     # those whose bind is under way are evicted when it has ended
     later = [
@@ -212,7 +212,7 @@ def _evict(state: State, unit: EvictionUnit, reason: str) -> None:
             for verdict in reject_some(state, [(record, reason)], "rejected"):
                 apply_verdict(state, verdict)
         else:
-            attempt.evict(state, record, reason)
+            attempt_steps.evict(state, record, reason)
 
 
 def _awaited(

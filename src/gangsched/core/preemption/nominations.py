@@ -32,16 +32,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from gangsched._core._counters import MemberState
-from gangsched.core.domains import Domain
-from gangsched.core.gang import Gang, PodRecord, QueuePlace
-from gangsched.core.nomination import NominatedPod, Nomination
-from gangsched.core.pending_members import split
+from gangsched.core.attempt.pending_members import split
+from gangsched.core.attempt.reach import reach_of
+from gangsched.core.nodes.domains import Domain
 from gangsched.core.placement.task import Task
-from gangsched.core.preemption.reach import reach_of
+from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
+from gangsched.core.state.nominated import NominatedPod, Nomination
 from gangsched.events import NominationLapsed
 from gangsched.model import PodUID
+from gangsched.primitives.counters import MemberState
 
 __all__ = [
     "awaits",

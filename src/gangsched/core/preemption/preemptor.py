@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
-from gangsched._core._gang_tree import HOST
-from gangsched.core.demand import Minimum
-from gangsched.core.domains import EVERYWHERE, Domain
-from gangsched.core.gang import Gang, PodRecord
-from gangsched.core.node_table import Needs
+from gangsched.core.attempt.placing import Places, places
+from gangsched.core.nodes.domains import EVERYWHERE, Domain
+from gangsched.core.nodes.node_table import Needs
 from gangsched.core.placement import late
 from gangsched.core.placement.task import Task
-from gangsched.core.placing import Places, places
 from gangsched.core.preemption.steps import Steps
+from gangsched.core.queue.demand import Minimum
+from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.trial import Trial
 from gangsched.core.state import State
-from gangsched.core.trial import Trial
 from gangsched.outcomes import Unschedulable
+from gangsched.primitives.gang_tree import HOST
 
 __all__ = ["Preemptor"]
 

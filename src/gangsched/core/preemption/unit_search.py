@@ -25,14 +25,14 @@ from typing import Final, TypeAlias, final
 
 from attrs import evolve, field, frozen
 
-from gangsched.core.domains import EVERYWHERE, Domain
-from gangsched.core.gang import PodRecord
-from gangsched.core.node_table import Needs
-from gangsched.core.placing import Places
+from gangsched.core.attempt.placing import Places
+from gangsched.core.nodes.domains import EVERYWHERE, Domain
+from gangsched.core.nodes.node_table import Needs
 from gangsched.core.preemption.disruption_budgets import DisruptionBudgets
 from gangsched.core.preemption.eviction_units import EvictionUnit
 from gangsched.core.preemption.preemptor import Preemptor
-from gangsched.core.trial import Lifted, Trial
+from gangsched.core.records.gang import PodRecord
+from gangsched.core.records.trial import Lifted, Trial
 
 __all__ = ["UnitSearch", "VictimPlan", "level_of"]
 

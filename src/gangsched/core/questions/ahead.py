@@ -21,12 +21,10 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final, final
 
-from gangsched import _copying as copying
-from gangsched import _volumes
-from gangsched._core._registry import PodGroupInfo
-from gangsched.core.gang import Gang
-from gangsched.core.questions import why as answers
+from gangsched.cluster_objects import claims_of_pods
 from gangsched.core.questions.expected_ends import ExpectedEnds
+from gangsched.core.reading.why import asked, why_group
+from gangsched.core.records.gang import Gang
 from gangsched.core.state import State
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
@@ -43,8 +41,10 @@ from gangsched.events import (
     PodUpdated,
 )
 from gangsched.explain import Why
+from gangsched.forking import copying
 from gangsched.model import FrozenMap, PodUID
 from gangsched.overlay import OverlayCluster
+from gangsched.primitives.registry import PodGroupInfo
 from gangsched.protocols import FourCalls
 from gangsched.quantity import is_seconds
 from gangsched.what_if import WhatIf
@@ -209,9 +209,9 @@ class Ahead:
             return bisect_left(keys, order_of(gang))
 
         def reasons() -> dict[str, Why]:
-            return {str(info.key): answers.why_group(state, info, ahead) for info in self._groups()}
+            return {str(info.key): why_group(state, info, ahead) for info in self._groups()}
 
-        why = answers.asked(state, reasons)
+        why = asked(state, reasons)
         return WhatIf(self.now, tuple(self.timed), FrozenMap(why), self.is_cut_short)
 
     def _groups(self) -> Iterator[PodGroupInfo]:
@@ -250,7 +250,7 @@ class Ahead:
             yield self._gone(effect)
             return
         for choice in effect.volumes if self._refusal(effect) is None else ():
-            for written in _volumes.written(self.cluster.objects, choice):
+            for written in claims_of_pods.written(self.cluster.objects, choice):
                 yield self.cluster.apply(ObjectChanged(written))
         yield self._bound(effect)
 

@@ -19,8 +19,8 @@ from typing import TypeAlias
 from attrs import evolve
 
 from gangsched.core.intake import retry
-from gangsched.core.questions import why as answers
 from gangsched.core.questions.ahead import Ahead
+from gangsched.core.reading.why import why_of
 from gangsched.errors import ClusterStateError, PluginError, ProfileError, UnknownPodError
 from gangsched.explain import (
     BackingOff,
@@ -94,7 +94,7 @@ def _tried_anew(
         ahead = look()
         _try(ahead, subject)
         ahead.run(now)
-        answer = answers.why(ahead.state, subject)
+        answer = why_of(ahead.state, subject)
     except (ClusterStateError, PluginError, ProfileError, UnknownPodError):
         return None  # such as for a pod that is gone, of which no event has told yet
     if isinstance(answer, OnPermit) and answer.unschedulable_member is not None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, final
 
-from gangsched import _plugin_calls as calls
-from gangsched.core.evaluator import Evaluator
+from gangsched.core.evaluation.evaluator import Evaluator
 from gangsched.cycle_state import CycleState
 from gangsched.model import FrozenMap, Node, Pod
 from gangsched.outcomes import Skip, Success, Unschedulable
+from gangsched.profile import calls
 
 __all__ = ["refusals"]
 

@@ -15,7 +15,7 @@ from typing import final
 
 from attrs import evolve
 
-from gangsched.core.gang import PodRecord
+from gangsched.core.records.gang import PodRecord
 from gangsched.core.reservation.run_times import expected_end
 from gangsched.core.state import State
 from gangsched.events import PodUpdated
@@ -39,7 +39,7 @@ class ExpectedEnds:
     def __init__(self, state: State, before: State) -> None:
         self._state = state
         self._heap: list[tuple[float, PodUID]] = []
-        policy = state.reserving.policy
+        policy = state.reservation.policy
         self._is_known: bool = policy is not None and policy.run_times is not None
         listed = before if before.records.pods else state  # the fork may have read the cluster
         for record in listed.records.on_nodes() if self._is_known else ():

@@ -19,17 +19,16 @@ from itertools import count, islice
 
 from attrs import evolve
 
-from gangsched._core import _quorum
-from gangsched._core._registry import PodGroupInfo
-from gangsched.core.questions import ahead as simulate
-from gangsched.core.questions import why as answers
-from gangsched.core.questions.ahead import Ahead, Spending
+from gangsched.core.questions.ahead import Ahead, Spending, look
 from gangsched.core.questions.empty_node import refusals
+from gangsched.core.reading.why import why_of
 from gangsched.core.state import State
 from gangsched.errors import GangschedError, InvalidValueError, UnknownPodError
 from gangsched.events import GroupScheduled, NodeAdded, PodScheduled
 from gangsched.explain import BackingOff, NoNodeFits, NotEnoughMembers, PartlyRunning, Queued, Why
 from gangsched.model import GroupKey, Node, NodeName, PodUID
+from gangsched.primitives import quorum
+from gangsched.primitives.registry import PodGroupInfo
 from gangsched.protocols import FourCalls
 from gangsched.what_if import Insufficient, SmallestChange, Sufficient
 
@@ -69,13 +68,13 @@ def search(
         return Sufficient(key, shape, 0, now, None)
     if until is None:
         until = now if gang is None else max(now, gang.backoff_until)
-    lacked = 0 if known is None else _quorum.missing(known)
+    lacked = 0 if known is None else quorum.missing(known)
     number = 0
     lacks_members = False
     before: Why | None = None
     spending = Spending(budget)
     while True:
-        ahead = simulate.look(calls, state, now, spending)
+        ahead = look(calls, state, now, spending)
         if not number:
             before = _before(ahead, key)
             lacks_members = _lacks_members(before)
@@ -87,11 +86,11 @@ def search(
             return Sufficient(key, shape, number, now, started_at, others)
         if ahead.is_cut_short or number == most:
             break
-        if lacks_members and _lacks_members(answers.why(ahead.state, key)):
+        if lacks_members and _lacks_members(why_of(ahead.state, key)):
             break  # see R3
         number += 1
     is_cut_short = ahead.is_cut_short
-    why = answers.why(ahead.state, key)
+    why = why_of(ahead.state, key)
     return Insufficient(
         key,
         shape,
@@ -125,7 +124,7 @@ def _run_with(ahead: Ahead, key: GroupKey, nodes: Iterable[Node], until: float) 
 
 def _runs(info: PodGroupInfo) -> bool:
     """Return whether a group has started, and has its minimum; see R5."""
-    return info.was_scheduled and not _quorum.lacks_members(info)
+    return info.was_scheduled and not quorum.lacks_members(info)
 
 
 def _rest(why: Why) -> Why | None:
@@ -145,7 +144,7 @@ def _before(ahead: Ahead, key: GroupKey) -> Why | None:
     if ahead.state.records.registry.get(key) is None:
         ahead.take_in()
     known = ahead.state.records.registry.get(key) is not None
-    return answers.why(ahead.state, key) if known else None
+    return why_of(ahead.state, key) if known else None
 
 
 def _unknown(ahead: Ahead, key: GroupKey) -> GangschedError:

@@ -33,16 +33,16 @@ from __future__ import annotations
 
 import math
 
-from gangsched.core import accounts
-from gangsched.core.demand import Demand
-from gangsched.core.gang import Gang, QueuePlace
-from gangsched.core.hold import Hold
+from gangsched.core.admission import accounts
+from gangsched.core.nodes.hold import Hold
+from gangsched.core.queue.demand import Demand
+from gangsched.core.records.gang import Gang, QueuePlace
 from gangsched.core.reservation import candidates, run_times
 from gangsched.core.reservation.candidates import Candidate
 from gangsched.core.reservation.look_ahead import StartEstimate, look_ahead
 from gangsched.core.reservation.reserved_plan import ReservedPlan
-from gangsched.core.reserving import ActiveReservation
 from gangsched.core.state import State
+from gangsched.core.state.reserved import ActiveReservation
 from gangsched.events import Bind, Nominated, PodWaiting
 from gangsched.model import PodUID
 from gangsched.options.backfill import Reservation
@@ -61,7 +61,7 @@ __all__ = [
 
 def look(state: State) -> None:
     """Review the reservation before a cycle. O(1) if nothing has changed."""
-    state.reserving.is_cut = False
+    state.reservation.is_cut = False
     _review(state)
 
 
@@ -71,7 +71,7 @@ def expire(state: State) -> bool:
     Returns:
         Whether it was reviewed.
     """
-    mine = state.reserving
+    mine = state.reservation
     current = mine.current
     is_due = current is not None and (
         state.records.now >= current.deadline
@@ -84,13 +84,13 @@ def expire(state: State) -> bool:
 
 def next_deadline(state: State) -> float | None:
     """Return when the reservation is reviewed at the latest; None without one."""
-    current = state.reserving.current
+    current = state.reservation.current
     return None if current is None else current.deadline
 
 
 def shown(state: State) -> Reservation | None:
     """Return the reservation for reading; None if there is none. O(its nodes)."""
-    current = state.reserving.current
+    current = state.reservation.current
     if current is None:
         return None
     group, pod = current.gang.group, None
@@ -107,7 +107,7 @@ def shown(state: State) -> Reservation | None:
 
 def lend(state: State, gang: Gang) -> list[Hold]:
     """Show a gang what it may use of the reserved capacity in its cycle; return what that is."""
-    current = state.reserving.current
+    current = state.reservation.current
     if current is None:
         return []
     holds = current.holds
@@ -132,7 +132,7 @@ def conclude(state: State, gang: Gang, lent: list[Hold], before: int) -> None:
         lent: What it was lent.
         before: The number of effects before its cycle.
     """
-    current, mine = state.reserving.current, state.reserving
+    current, mine = state.reservation.current, state.reservation
     if current is None:
         return
     is_other = bool(lent) and gang is not current.gang
@@ -158,7 +158,7 @@ def conclude(state: State, gang: Gang, lent: list[Hold], before: int) -> None:
 
 def may_use_reserved(state: State, gang: Gang) -> bool:
     """Return whether a gang may use what is reserved for another one. O(members)."""
-    current = state.reserving.current
+    current = state.reservation.current
     return current is not None and run_times.is_exempt(state, current, gang)
 
 
@@ -171,7 +171,7 @@ def next_gang(state: State, head: Gang | None) -> Gang | None:
         state: The state.
         head: The first active gang, before which it goes; None if none is active.
     """
-    mine = state.reserving
+    mine = state.reservation
     current = mine.current
     if current is None:
         return None
@@ -203,7 +203,7 @@ def _may_fit(state: State, gang: Gang) -> bool:
 
 def _promises(state: State, demand: Demand) -> bool:
     """Return whether a gang of a demand may fit. O(nodes that changed)."""
-    if demand in state.reserving.failed:
+    if demand in state.reservation.failed:
         return False
     return state.queue.could_fit(demand) or state.queue.preempts(demand, None)
 
@@ -239,7 +239,7 @@ def _first_exempt(state: State, current: ActiveReservation) -> Gang | None:
 
 def _review(state: State) -> None:
     """Keep, move, replace, give up or make the reservation."""
-    mine = state.reserving
+    mine = state.reservation
     current = mine.current
     above: Candidate | None = None
     if current is not None:
@@ -262,7 +262,7 @@ def _review(state: State) -> None:
 
 def _stays(state: State, current: ActiveReservation) -> bool:
     """Return whether the reservation stays with its gang; move it if it has to."""
-    mine, records, now = state.reserving, state.records, state.records.now
+    mine, records, now = state.reservation, state.records, state.records.now
     is_overdue = now >= current.deadline
     if is_overdue and current.starts_at == math.inf:
         mine.drain_timeouts[current.gang] = mine.drain_timeouts.get(current.gang, 0) + 1
@@ -292,7 +292,7 @@ def _outranking(state: State, current: ActiveReservation) -> Candidate | None:
 
     A gang that cannot get it outranks none: otherwise every recreation of it would be a try.
     """
-    mine = state.reserving
+    mine = state.reservation
     if not mine.is_contested and state.records.now < mine.no_candidate_until:
         return None
     mine.is_contested, mine.no_candidate_until = False, math.inf
@@ -302,7 +302,7 @@ def _outranking(state: State, current: ActiveReservation) -> Candidate | None:
 def _drop(state: State, current: ActiveReservation) -> None:
     for hold in current.holds:
         state.records.drop(hold)
-    state.reserving.current = None
+    state.reservation.current = None
     state.records.guard = None
     if current.guard is not None and current.guard.has_refused:
         state.queue.wake_all()
@@ -319,7 +319,7 @@ def _keep(
     before: ActiveReservation | None = None,
 ) -> None:
     """Make a reservation, or move the one *before* of the same gang."""
-    mine, policy, now = state.reserving, state.reserving.policy, state.records.now
+    mine, policy, now = state.reservation, state.reservation.policy, state.records.now
     assert policy is not None
     if estimate.starts_at < math.inf:
         # a gang that backs off cannot start before that ends

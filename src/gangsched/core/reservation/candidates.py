@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from gangsched.core.gang import Gang, QueuePlace
-from gangsched.core.pending_members import lacking
+from gangsched.core.attempt.pending_members import lacking
+from gangsched.core.records.gang import Gang, QueuePlace
 from gangsched.core.reservation import run_times
 from gangsched.core.reservation.look_ahead import StartEstimate, look_ahead
 from gangsched.core.state import State
@@ -49,7 +49,7 @@ def first(state: State, *, above: int | None = None) -> Candidate | None:
         state: The state.
         above: Consider only gangs of a higher priority than this.
     """
-    mine = state.reserving
+    mine = state.reservation
     policy = mine.policy
     assert policy is not None
     ends: dict[PodUID, float] | None = None
@@ -88,7 +88,7 @@ def first(state: State, *, above: int | None = None) -> Candidate | None:
 
 def may_ask(state: State, gang: Gang) -> bool:
     """Return whether a gang qualifies for a reservation, has not started, and is queued. O(1)."""
-    mine = state.reserving
+    mine = state.reservation
     if state.records.gangs.get(gang.key) is not gang or not gang.pending or gang.is_started:
         mine.forget(gang)
         return False

@@ -19,13 +19,13 @@ from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
-from gangsched.core.gang import Gang, PodRecord
-from gangsched.core.hold import Hold
-from gangsched.core.pending_members import demand_of, lacking, split
-from gangsched.core.placing import Places, places
-from gangsched.core.reserving import Reserved
+from gangsched.core.attempt.pending_members import demand_of, lacking, split
+from gangsched.core.attempt.placing import Places, places
+from gangsched.core.nodes.hold import Hold
+from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.trial import Lifted, Trial
 from gangsched.core.state import State
-from gangsched.core.trial import Lifted, Trial
+from gangsched.core.state.reserved import Reserved
 from gangsched.errors import GangschedError
 from gangsched.model import PodUID
 
@@ -92,7 +92,7 @@ class _Look:
         self._needed = lacking(state, gang) if gang.infos else None
         self._demand = demand_of(state, gang)
         self._budget: int = state.settings.search_budget // _SHARE
-        current = state.reserving.current
+        current = state.reservation.current
         self._reserved: list[Hold] = [] if current is None else current.holds
         self._others: list[PodRecord] = [
             record

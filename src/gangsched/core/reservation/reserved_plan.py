@@ -26,17 +26,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, final
 
-from gangsched import _plugin_calls as calls
-from gangsched.core.gang import PodRecord
+from gangsched.core.evaluation.pod_class import Late
+from gangsched.core.nodes.views import NodeView
 from gangsched.core.placement import late
-from gangsched.core.pod_class import Late
-from gangsched.core.reserving import ActiveReservation
+from gangsched.core.records.gang import PodRecord
 from gangsched.core.state import State
-from gangsched.core.views import NodeView
+from gangsched.core.state.reserved import ActiveReservation
 from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
 from gangsched.model import Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
+from gangsched.profile import calls
 
 __all__ = ["ReservedPlan"]
 

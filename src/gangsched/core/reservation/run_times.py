@@ -14,10 +14,10 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-from gangsched._volumes import claims_of
-from gangsched.core.gang import Gang, PodRecord
-from gangsched.core.reserving import ActiveReservation
+from gangsched.cluster_objects.claims_of_pods import claims_of
+from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
+from gangsched.core.state.reserved import ActiveReservation
 from gangsched.cycle_state import objects_of
 from gangsched.errors import PluginError
 from gangsched.model import Pod, PodUID
@@ -31,7 +31,7 @@ _MARGIN: Final = 1e-6
 
 def ends(state: State) -> dict[PodUID, float]:
     """Return the expected end of each pod that holds a node, if it is known. O(pods on nodes)."""
-    policy = state.reserving.policy
+    policy = state.reservation.policy
     assert policy is not None
     if policy.run_times is None:
         return {}
@@ -41,7 +41,7 @@ def ends(state: State) -> dict[PodUID, float]:
 
 def expected_end(state: State, record: PodRecord) -> float:
     """Return when a pod that holds a node is expected to end; infinite if that is unknown."""
-    policy, now = state.reserving.policy, state.records.now
+    policy, now = state.reservation.policy, state.records.now
     started_at = now if record.started_at is None else record.started_at
     end = end_of(state, record.pod, started_at)
     is_overdue = policy is not None and now >= end + policy.overdue_after
@@ -50,7 +50,7 @@ def expected_end(state: State, record: PodRecord) -> float:
 
 def end_of(state: State, pod: Pod, started_at: float | None) -> float:
     """Return when a pod is expected to end; infinite if that is unknown."""
-    policy = state.reserving.policy
+    policy = state.reservation.policy
     if policy is None or policy.run_times is None:
         return math.inf
     try:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gangsched._forms import as_object
-from gangsched._plugin_calls import name_of
 from gangsched._version import __version__
 from gangsched.core.snapshot.forms import SNAPSHOT
 from gangsched.core.snapshot.read import read_into
@@ -22,6 +20,8 @@ from gangsched.core.snapshot.write import plugin_states, written
 from gangsched.core.state import State
 from gangsched.errors import GangschedError, InternalError, InvalidValueError, PluginError
 from gangsched.profile import Profile
+from gangsched.profile.calls import name_of
+from gangsched.values.forms import as_object
 
 __all__ = ["FORMAT", "restore_plugins", "to_data", "to_state"]
 

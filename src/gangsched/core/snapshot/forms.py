@@ -12,26 +12,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from gangsched._core._counters import MemberState
-from gangsched._core._quotas import Charge
-from gangsched._forms import (
-    BOOL,
-    INT,
-    JSON,
-    RESOURCES,
-    SECONDS,
-    STR,
-    Form,
-    Record,
-    by_name,
-    choice,
-    many,
-    optional,
-    row,
-    union,
-)
-from gangsched._values import EFFECT, GROUP, POD
-from gangsched.core.gang import QueuePlace
+from gangsched.core.records.gang import QueuePlace
+from gangsched.core.records.quota_ledger import Charge
 from gangsched.core.snapshot.kept_rows import (
     BackfillRow,
     NominatedPodRow,
@@ -52,7 +34,25 @@ from gangsched.core.snapshot.rows import (
 from gangsched.errors import InvalidValueError
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.options.scheduling_unit import SchedulingUnit
+from gangsched.primitives.counters import MemberState
 from gangsched.quantity import is_seconds
+from gangsched.values.form_table import EFFECT, GROUP, POD
+from gangsched.values.forms import (
+    BOOL,
+    INT,
+    JSON,
+    RESOURCES,
+    SECONDS,
+    STR,
+    Form,
+    Record,
+    by_name,
+    choice,
+    many,
+    optional,
+    row,
+    union,
+)
 
 __all__ = ["SNAPSHOT"]
 

@@ -81,7 +81,7 @@ class ReservationRow:
 @final
 @frozen(kw_only=True)
 class BackfillRow:
-    """What is remembered to make reservations, by the keys of gangs; see ``Reserving``.
+    """What is remembered to make reservations, by the keys of gangs; see ``ReservationState``.
 
     *failed* has a gang of each demand that failed although it was exempt, with the step.
     """

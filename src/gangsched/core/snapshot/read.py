@@ -19,27 +19,27 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
 
-from gangsched._core._claims import Claims
-from gangsched._core._counters import MemberState
-from gangsched._core._registry import PodGroupInfo
-from gangsched._core._restarts import GroupLife, Minimum
-from gangsched._core._waiting import WaitingPod
-from gangsched._plugin_calls import name_of
-from gangsched._pod_copy import pod_with_fields
-from gangsched.core.demand import Demand
-from gangsched.core.gains import Gains
-from gangsched.core.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.attempt.pending_members import demand_of
 from gangsched.core.intake.gangs import add_group, gang_of_group, grow_tree
 from gangsched.core.intake.seen import Seen, conflict, seen_as, wanted_state
-from gangsched.core.pending_members import demand_of
+from gangsched.core.queue.demand import Demand
+from gangsched.core.queue.gains import Gains
+from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.remembered import keep, kept
 from gangsched.core.snapshot.checks import each_once, get, pairs_once, require, unique
 from gangsched.core.snapshot.read_kept import read_backfill, read_failed, read_nominations
 from gangsched.core.snapshot.rows import GangRow, GroupRow, PodRow, SnapshotRow, WaitRow
 from gangsched.core.snapshot.write import digest
 from gangsched.core.state import State
+from gangsched.core.state.running_groups import GroupLife, GroupMinimum
 from gangsched.membership import SPELLINGS, Membership
 from gangsched.model import FrozenMap, Pod, PodUID
+from gangsched.model._pod_copy import pod_with_fields
+from gangsched.primitives.claims import Claims
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.waiting import WaitingPod
+from gangsched.profile.calls import name_of
 
 __all__ = ["read_into"]
 
@@ -153,7 +153,7 @@ def _read_restarts(state: State, rows: SnapshotRow) -> None:
         expected = "an int >= 1 for a group that does not run"
         require(row.restarts or row.minimum is not None, f"{path}.restarts", 0, expected)
         roles = FrozenMap(pairs_once(row.roles, f"{path}.roles"))
-        minimum = None if row.minimum is None else Minimum(row.minimum, roles)
+        minimum = None if row.minimum is None else GroupMinimum(row.minimum, roles)
         since, due_at = row.short_since, row.due_at
         expected = "None for a group that does not run"
         require(since is None or minimum is not None, f"{path}.short_since", since, expected)

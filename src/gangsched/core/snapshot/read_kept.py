@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gangsched.core.gang import Gang
-from gangsched.core.hold import Hold
-from gangsched.core.nomination import NominatedPod, Nomination
+from gangsched.core.nodes.hold import Hold
+from gangsched.core.records.gang import Gang
 from gangsched.core.remembered import keep, kept
 from gangsched.core.reservation.reserved_plan import ReservedPlan
-from gangsched.core.reserving import ActiveReservation, Reserved
 from gangsched.core.snapshot.checks import each_once, get, pairs_once, require, unique
 from gangsched.core.snapshot.kept_rows import BackfillRow, NominationRow, ReservationRow
 from gangsched.core.snapshot.write_kept import class_digest
 from gangsched.core.state import State
+from gangsched.core.state.nominated import NominatedPod, Nomination
+from gangsched.core.state.reserved import ActiveReservation, Reserved
 from gangsched.model import PodUID
 
 __all__ = ["read_backfill", "read_failed", "read_nominations"]
@@ -76,7 +76,7 @@ def _nomination(state: State, gang: Gang, row: NominationRow, path: str) -> None
 
 def read_backfill(state: State, row: BackfillRow | None) -> None:
     """Read what is remembered to make reservations, and hold what is reserved."""
-    mine, gangs = state.reserving, state.records.gangs
+    mine, gangs = state.reservation, state.records.gangs
     if row is None or mine.policy is None:
         return
     for key in each_once(row.qualified, "backfill.qualified"):
@@ -135,8 +135,8 @@ def _reservation(state: State, gang: Gang, row: ReservationRow) -> None:
     guard = ReservedPlan(state, current)
     guard.has_refused = row.has_refused
     current.guard = records.guard = guard
-    state.reserving.current = current
-    state.reserving.withhold(records)
+    state.reservation.current = current
+    state.reservation.withhold(records)
     records.notes_departed = True
     records.departed[:] = row.departed
 
@@ -146,4 +146,4 @@ def read_failed(state: State, row: BackfillRow | None) -> None:
     for key, step in () if row is None else row.failed:
         gang = state.records.gangs.get(key)
         if gang is not None and gang.demand is not None:
-            state.reserving.failed[gang.demand] = step
+            state.reservation.failed[gang.demand] = step

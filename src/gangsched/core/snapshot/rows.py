@@ -16,15 +16,15 @@ from typing import Any, final
 
 from attrs import frozen
 
-from gangsched._core._counters import MemberState
-from gangsched._core._quotas import Charge
-from gangsched.core.gang import QueuePlace
+from gangsched.core.records.gang import QueuePlace
+from gangsched.core.records.quota_ledger import Charge
 from gangsched.core.snapshot.kept_rows import BackfillRow, NominationRow
 from gangsched.errors import PluginError
 from gangsched.events import Effect
 from gangsched.explain import UnschedulableMember
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID, Resources
 from gangsched.options.scheduling_unit import SchedulingUnit
+from gangsched.primitives.counters import MemberState
 from gangsched.resources import NOTHING
 
 __all__ = [

@@ -14,14 +14,14 @@ Rules:
 
 from __future__ import annotations
 
-from gangsched.core.gang import PodRecord
 from gangsched.core.intake.groups import read_group
 from gangsched.core.intake.pods import is_another, read_pod
 from gangsched.core.intake.reports import bind_failed
 from gangsched.core.intake.seen import Seen, asks_the_same, gates, look
 from gangsched.core.placement import late
+from gangsched.core.records.gang import PodRecord
+from gangsched.core.records.trial import Trial
 from gangsched.core.state import State
-from gangsched.core.trial import Trial
 from gangsched.events import Bind, BindFailed, Evict
 
 __all__ = ["read_again"]

@@ -13,12 +13,9 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-from gangsched._core._registry import PodGroupInfo
-from gangsched._core._restarts import GroupLife
-from gangsched._plugin_calls import name_of
-from gangsched.core.demand import Demand
-from gangsched.core.gang import Gang, PodRecord, QueuePlace
-from gangsched.core.pending_members import demand_of
+from gangsched.core.attempt.pending_members import demand_of
+from gangsched.core.queue.demand import Demand
+from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.remembered import kept
 from gangsched.core.snapshot.rows import (
     ErrorRow,
@@ -32,9 +29,12 @@ from gangsched.core.snapshot.rows import (
 )
 from gangsched.core.snapshot.write_kept import written_backfill, written_nominations
 from gangsched.core.state import State
+from gangsched.core.state.running_groups import GroupLife
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
 from gangsched.model import GroupKey
+from gangsched.primitives.registry import PodGroupInfo
 from gangsched.profile import Profile
+from gangsched.profile.calls import name_of
 from gangsched.resources import NOTHING
 
 __all__ = ["digest", "plugin_states", "written"]

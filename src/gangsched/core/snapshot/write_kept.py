@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from gangsched.core.gang import Gang, PodRecord
-from gangsched.core.nomination import Nomination
-from gangsched.core.pod_class import PodClass
+from gangsched.core.evaluation.pod_class import PodClass
+from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.remembered import kept
-from gangsched.core.reserving import ActiveReservation
 from gangsched.core.snapshot.kept_rows import (
     BackfillRow,
     NominatedPodRow,
@@ -17,6 +15,8 @@ from gangsched.core.snapshot.kept_rows import (
     ReservedRow,
 )
 from gangsched.core.state import State
+from gangsched.core.state.nominated import Nomination
+from gangsched.core.state.reserved import ActiveReservation
 
 __all__ = ["class_digest", "written_backfill", "written_nominations"]
 
@@ -60,7 +60,7 @@ def _is_known(state: State, record: PodRecord) -> bool:
 
 def written_backfill(state: State) -> BackfillRow | None:
     """Return what is remembered to make reservations; None if backfill is off. O(gangs)."""
-    mine, gangs = state.reserving, state.records.gangs
+    mine, gangs = state.reservation, state.records.gangs
     if mine.policy is None:
         return None
 
@@ -80,7 +80,7 @@ def written_backfill(state: State) -> BackfillRow | None:
         failed=tuple(failed),
         reservation=None if mine.current is None else _reservation(state, mine.current),
         node_changes=state.records.altered,
-        **kept("Reserving", mine),
+        **kept("ReservationState", mine),
     )
 
 

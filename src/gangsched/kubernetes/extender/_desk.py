@@ -22,7 +22,6 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Final, final
 
-from gangsched._seconds import format_duration
 from gangsched.errors import GangschedError, InvalidValueError
 from gangsched.events import Bind, Effect, Event, NodeDeleted, PodDeleted
 from gangsched.kubernetes._bind import Binder, BindRefusedError
@@ -50,6 +49,7 @@ from gangsched.kubernetes.extender._nominator import Nominator
 from gangsched.kubernetes.extender._ordinary import OrdinaryBinder
 from gangsched.kubernetes.extender._plans import Nominate, NotDecided, Release, Withdraw
 from gangsched.model import PodUID
+from gangsched.values.seconds import format_duration
 
 __all__ = ["Desk"]
 

@@ -43,9 +43,9 @@ from typing import Final, TypeAlias, final
 
 from attrs import define, field, frozen
 
-from gangsched._seconds import format_duration
 from gangsched.events import Bind
 from gangsched.model import GroupKey, NodeName, PodUID
+from gangsched.values.seconds import format_duration
 
 __all__ = ["Nominate", "NotDecided", "PlanEffect", "Plans", "Release", "Withdraw"]
 

@@ -1,0 +1,1 @@
+"""What keeps a complete gang from the queue: quotas, and restarts."""

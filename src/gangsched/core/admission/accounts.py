@@ -1,0 +1,309 @@
+"""The quotas: what a gang may take beside those that hold nodes.
+
+Theory of operation. A quota counts what members of groups hold on nodes, elastic ones included; the
+mover tells ``QuotaLedger`` of it. A group with a member on a node is charged what its minimum needs
+if that is more, and fits: its other members will follow. A gang is asked when it is settled, and
+once more when its turn comes: another one may have taken what was left. It fits if what its minimum
+needs fits beside all others.
+
+Rules:
+  R1  groups that start together are asked together;
+  R2  a minimum needs its ``min_resources``, or if that is more, what members hold, and what the
+      largest pending ones request in place of those that it lacks. So any of them may start. Once
+      it is met, it needs what the largest members on nodes request: the others start one by one
+      (R3). That stays charged if it falls below its minimum, or members succeed, so replacements
+      find what the old ones held. Larger replacements are asked about as the others;
+  R3  a member beyond the minimum is placed only if that fits, too, whenever it came, beside what
+      the minima reserve that start with it (``Allowance``). Others are tried in its stead;
+  R4  a group that is being restarted is charged as if it ran, until it is tried again; after its
+      backoff only if its minimum exists;
+  R5  when a charge ends, the gangs that wait are asked again in queue order, each beside those that
+      fit before it. If one of these leaves the queue without a node, the others are asked again;
+  R6  a gang that is not admitted for another reason does not wait for a quota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from typing import TypeAlias, final
+
+from gangsched.core.admission import restarts
+from gangsched.core.placement.pinned import HOLDING
+from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.state import State
+from gangsched.model import GroupKey, Resources
+from gangsched.primitives import quorum
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.quorum import MatchPolicy
+from gangsched.primitives.registry import PodGroupInfo
+from gangsched.resources import NOTHING
+
+__all__ = ["Allowance", "ask_waiting", "charge", "denial", "note_left", "stop_waiting"]
+
+_Request: TypeAlias = tuple[str | None, Resources]
+"""The role of a member, and what it requests."""
+
+
+def denial(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
+    """Return the group that must wait for a quota, and why; None if none must. O(members)."""
+    ledger = state.records.quotas
+    pending = {record.info.key: record.info for record in gang.in_order() if record.info}
+    for info in pending.values():
+        if not ledger.covers(info.key):
+            continue
+        if info.was_scheduled:
+            problem = _exceeded_again(state, gang, info)
+        else:
+            problem = ledger.exceeded(_claims(state, gang, info))
+        if problem:
+            ledger.wait(info.key, problem)
+            return info, problem
+        ledger.stop_waiting(info.key)
+    return None
+
+
+def charge(state: State, gang: Gang) -> None:
+    """Charge the groups that have members on nodes, or are being restarted; release the others."""
+    ledger = state.records.quotas
+    for info in gang.infos.values():
+        if not ledger.covers(info.key):
+            continue
+        if not info.unscheduled:
+            ledger.stop_waiting(info.key)
+        if _on_nodes(gang, info):
+            minimum = _Minimum(gang, info)
+            runs = info.was_scheduled and minimum.is_met
+            starts = info.scheduled > 0 and not info.was_scheduled
+            # what members held that have succeeded is charged until the last one has
+            if (runs and not info.succeeded) or starts or not ledger.has_reserved(info.key):
+                needs = minimum.while_it_runs() if runs else minimum.to_start(state)
+                ledger.reserve(info.key, needs)
+        elif not restarts.is_under_way(state, info) and not _returns(state, info):
+            waits = ledger.reason(info.key)
+            ledger.release(info.key)
+            if waits:
+                ledger.wait(info.key, waits)
+
+
+def _returns(state: State, info: PodGroupInfo) -> bool:
+    return info.is_complete and restarts.returns(state, info)
+
+
+def ask_waiting(state: State) -> None:
+    """Note the gangs that wait for a quota and fit by now, if a charge was returned.
+
+    Runtime complexity: O(n log n) for n groups that wait, and their members.
+    """
+    ledger, records = state.records.quotas, state.records
+    if not ledger.take_returned():
+        return
+    known = [records.registry.get(key) for key in ledger.waiting]
+    found = [info for info in known if info is not None]
+    found.sort(key=lambda info: (-_priority(state, info), info.created_at, info.uid))
+    ahead: list[tuple[GroupKey, Resources]] = []
+    for info in found:
+        gang = records.gang_of.get(info.key)
+        if gang is None or gang in state.touched:
+            continue  # another group of its bundle was asked about for both
+        if info.was_scheduled:
+            if not _exceeded_again(state, gang, info):
+                state.touch(gang)
+        else:
+            claims = _claims(state, gang, info)
+            if not ledger.exceeded([*ahead, *claims]):
+                ahead += claims
+                state.touch(gang)
+
+
+def _priority(state: State, info: PodGroupInfo) -> int:
+    gang = state.records.gang_of.get(info.key)
+    return info.priority if gang is None else gang.priority
+
+
+def stop_waiting(state: State, gang: Gang) -> None:
+    """Note that a gang is not admitted for another reason, so it would take no quota. O(groups)."""
+    for key in gang.infos:
+        state.records.quotas.stop_waiting(key)
+
+
+def note_left(state: State, gang: Gang) -> None:
+    """Note that a gang left the queue: without a node it does not use what it was admitted for."""
+    ledger = state.records.quotas
+    if ledger.is_used and any(
+        not i.scheduled and ledger.covers(i.key) for i in gang.infos.values()
+    ):
+        ledger.note_returned()
+
+
+@final
+class Allowance:
+    """What members of a gang may take of quotas beyond the minima that start with them.
+
+    Args:
+        state: The state.
+        gang: The gang.
+        starts: Whether the groups of the gang that have not started do so; they reserve what their
+            minima need.
+    """
+
+    def __init__(self, state: State, gang: Gang, *, starts: bool) -> None:
+        self._ledger = state.records.quotas
+        infos = gang.infos.values() if starts else ()
+        self._least = dict(_claim(state, gang, i) for i in infos if not i.was_scheduled)
+        self._more: dict[GroupKey, Resources] = {}
+        self._known: dict[tuple[GroupKey, Resources], bool] = {}
+
+    def copy(self) -> Allowance:
+        """Return another one of which as much was taken. O(groups)."""
+        made = copy(self)
+        made._more, made._known = dict(self._more), dict(self._known)
+        return made
+
+    def allows(self, record: PodRecord) -> bool:
+        """Return whether a member may start, too. O(groups x quotas) for each other request."""
+        if record.info is None:
+            return True
+        asked = (record.info.key, record.pod.requests)
+        found = self._known.get(asked)
+        if found is None:
+            more = {**self._more, asked[0]: self._more.get(asked[0], NOTHING) + asked[1]}
+            found = self._known[asked] = not self._ledger.exceeded_by(more, self._least)
+        return found
+
+    def take(self, record: PodRecord) -> None:
+        """Count a member that starts, whether it is allowed or not. O(1)."""
+        if record.info is not None:
+            key = record.info.key
+            self._more[key] = self._more.get(key, NOTHING) + record.pod.requests
+            self._known.clear()
+
+
+# Inside -----------------------------------------------------------------------------------------
+
+
+def _members(gang: Gang, info: PodGroupInfo) -> Iterable[PodRecord]:
+    return (record for record in gang.members.values() if record.info is info)
+
+
+def _claims(state: State, gang: Gang, info: PodGroupInfo) -> list[tuple[GroupKey, Resources]]:
+    """Return what a group, and those that start with it, need. O(members)."""
+    others = [i for i in gang.infos.values() if i is not info and not i.was_scheduled]
+    return [_claim(state, gang, each) for each in (info, *others)]
+
+
+def _claim(state: State, gang: Gang, info: PodGroupInfo) -> tuple[GroupKey, Resources]:
+    return info.key, _Minimum(gang, info).to_start(state) + _leaving(gang, info)
+
+
+def _leaving(gang: Gang, info: PodGroupInfo) -> Resources:
+    """Return what old members still hold on nodes, beside those that start. O(members)."""
+    if not info.members.count(MemberState.TERMINATING):
+        return NOTHING
+    left = [r for r in _members(gang, info) if r.state is MemberState.TERMINATING and r.slot >= 0]
+    return sum((record.pod.requests for record in left), NOTHING)
+
+
+def _exceeded_again(state: State, gang: Gang, info: PodGroupInfo) -> str:
+    """Return why no pending members of a started group may start; empty if some may. O(members)."""
+    lacks = state.points.roles_needed(info)
+    needed = lacks.get("", 0)
+    if max(lacks.values(), default=0) <= 0 or needed > info.unscheduled:
+        return _exceeded_by_each(state, gang, info)
+    pending = [(r.role, r.pod.requests) for r in gang.pending.values() if r.info is info]
+    roles = {role: more for role, more in lacks.items() if role and more > 0}
+    amounts = _most(pending, max(needed, sum(roles.values())), roles)
+    return state.records.quotas.exceeded_by({info.key: amounts})
+
+
+def _exceeded_by_each(state: State, gang: Gang, info: PodGroupInfo) -> str:
+    """Return why none of the pending members may start; empty if one may. O(members)."""
+    problem, asked = "", set[Resources]()
+    for record in gang.in_order():
+        requests = record.pod.requests
+        if record.info is info and requests not in asked:
+            asked.add(requests)
+            found = state.records.quotas.exceeded_by({info.key: requests})
+            if not found:
+                return ""
+            problem = problem or found
+    return problem
+
+
+def _on_nodes(gang: Gang, info: PodGroupInfo) -> bool:
+    """Return whether a member holds a node. O(1), O(members) if some are terminating."""
+    if info.scheduled > 0:
+        return True
+    return info.members.count(MemberState.TERMINATING) > 0 and any(
+        record.slot >= 0 for record in _members(gang, info)
+    )
+
+
+@final
+class _Minimum:
+    """What the minimum of a group needs. Every method is O(members)."""
+
+    def __init__(self, gang: Gang, info: PodGroupInfo) -> None:
+        self._info, self._pending, self._held = info, list[_Request](), list[_Request]()
+        for record in _members(gang, info):
+            if record.state in HOLDING:
+                self._held.append((record.role, record.pod.requests))
+            elif record.state is MemberState.UNSCHEDULED:
+                self._pending.append((record.role, record.pod.requests))
+
+    @property
+    def is_met(self) -> bool:
+        """Whether enough members hold nodes."""
+        return not quorum.lacks_members(self._info)
+
+    def while_it_runs(self) -> Resources:
+        """Return what the largest members on nodes request that meet it."""
+        needed = max((self._info.min_available or 0) - self._info.succeeded, 1)
+        return self._with_stated(_most(self._held, needed, self._info.roles))
+
+    def to_start(self, state: State) -> Resources:
+        """Return what members on nodes, and the largest pending ones that it lacks, request."""
+        info = self._info
+        told = state.points.roles_needed(info)  # by its policy it may lack more
+        # an attempt places one member at least, also if enough have succeeded
+        found = quorum.stands(info, MatchPolicy.WAITING_AND_RUNNING)
+        lacks = max(found.needed, told.get("", 0), 0 if self._held else 1)
+        roles = {r: max(more, told.get(r, 0)) for r, more in found.lacking.items() if r}
+        held = sum((requests for _role, requests in self._held), NOTHING)
+        return self._with_stated(held + _most(self._pending, lacks, roles))
+
+    def _with_stated(self, found: Resources) -> Resources:
+        return _larger(self._info.min_resources, found)
+
+
+def _most(requests: Sequence[_Request], needed: int, roles: Mapping[str, int]) -> Resources:
+    """Return the most that so many members may request, with so many of each role at least.
+
+    Each resource is taken for itself, so it may be more than any members request together.
+    """
+    if len(requests) <= needed:
+        return sum((each for _role, each in requests), NOTHING)
+    found: dict[str, int] = {}
+    for name in {name for _role, each in requests for name in each}:
+        left = sorted(((each.get(name, 0), role) for role, each in requests), key=_amount)
+        total, missing = 0, {**roles}
+        others: list[int] = []
+        for amount, role in reversed(left):
+            if role is not None and missing.get(role, 0) > 0:
+                missing[role] -= 1
+                total += amount
+            else:
+                others.append(amount)
+        of_roles = len(left) - len(others)
+        found[name] = total + sum(others[: max(needed - of_roles, 0)])
+    return Resources.from_milli(found)
+
+
+def _amount(each: tuple[int, str | None]) -> int:
+    return each[0]
+
+
+def _larger(one: Resources, other: Resources) -> Resources:
+    if not one or not other:
+        return one or other
+    return Resources.from_milli({n: max(one.get(n, 0), other.get(n, 0)) for n in {*one, *other}})

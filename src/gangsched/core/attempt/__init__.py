@@ -1,0 +1,1 @@
+"""An attempt: which members, where, what they take, and how it fails."""

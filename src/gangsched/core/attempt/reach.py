@@ -1,0 +1,93 @@
+"""Whom a gang may preempt: pods and nominations of a priority below its own (``Gang.priority``).
+
+Whether it may at all is said by the groups that start, else by their members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gangsched.core.queue.demand import Demand, Reach
+from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.trial import Lifted, Trial
+from gangsched.core.state import State
+from gangsched.model import PreemptionPolicy
+from gangsched.primitives import quorum
+from gangsched.primitives.registry import PodGroupInfo
+
+__all__ = ["helps", "may_evict", "may_preempt", "reach_of"]
+
+
+def reach_of(state: State, gang: Gang, tried: Sequence[PodRecord]) -> Reach | None:
+    """Return the reach of a gang; None if nothing is ever preempted. O(members).
+
+    Args:
+        state: The state.
+        gang: The gang.
+        tried: The pending members that start together; without any, those that go alone.
+    """
+    if state.settings.preemption is None:
+        return None
+    unbound = [*tried, *gang.waiting.values()]
+    starting = {r.info.key: r.info for r in unbound if r.info is not None}
+    by_group = {key: [r for r in unbound if r.info is info] for key, info in starting.items()}
+    evicts = all(_may_displace(info, by_group[key]) for key, info in starting.items())
+    if not starting:
+        evicts = all(r.pod.preemption_policy is not PreemptionPolicy.NEVER for r in unbound)
+    evicts = evicts and any(may_evict(state, record) for record in tried)
+    return gang.priority, evicts
+
+
+def _may_displace(info: PodGroupInfo, unbound: Iterable[PodRecord]) -> bool:
+    spec = info.spec
+    if spec is not None and spec.preemption_policy is not None:
+        return spec.preemption_policy is not PreemptionPolicy.NEVER
+    return all(r.pod.preemption_policy is not PreemptionPolicy.NEVER for r in unbound)
+
+
+def may_evict(state: State, record: PodRecord) -> bool:
+    """Return whether a pending member may evict: an elastic one only if that is allowed."""
+    policy, info = state.settings.preemption, record.info
+    if policy is None or info is None or not info.was_scheduled:
+        return policy is not None
+    return policy.elastic_members or quorum.brings_nearer(info, record.role)
+
+
+def may_preempt(state: State, reach: Reach | None) -> bool:
+    """Return whether a pod on a node, or a nomination, has a lower priority. O(priorities)."""
+    if reach is None:
+        return False
+    below, evicts = reach
+    if evicts and any(priority < below for priority in state.records.priorities):
+        return True
+    return any(each.priority < below for each in state.nominations)
+
+
+def helps(state: State, demand: Demand, slots: Sequence[int]) -> bool:
+    """Return whether nodes that may take more may make preemption possible for a demand.
+
+    It has failed with all pods of lower priorities counted out. So one of its pods has to fit on
+    one of these nodes, if such pods are counted out there. O(pods on the nodes).
+    """
+    reach = demand.reach
+    if not slots or reach is None or not may_preempt(state, reach):
+        return False
+    if demand.reads_pods or demand.reads_terms:
+        return True
+    below, records = reach[0], state.records
+    with Trial(records) as trial:
+        for slot in slots:
+            lifted: list[Lifted] = [
+                record
+                for record in records.holders(slot)
+                if record.gang.priority < below or record.uid in records.terminating
+            ]
+            lifted += [
+                hold
+                for each in state.nominations
+                if each.priority < below
+                for hold in each.holds
+                if hold.slot == slot
+            ]
+            trial.lift(lifted)
+        return demand.is_helped_by(slots)

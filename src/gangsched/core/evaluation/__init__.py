@@ -1,0 +1,1 @@
+"""What plugins and capacity say about pods: asked once, and remembered."""

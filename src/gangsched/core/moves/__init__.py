@@ -1,0 +1,1 @@
+"""How pods take nodes and give them back, and who is told."""

@@ -1,0 +1,141 @@
+"""Domains: the nodes with equal values of some labels, and what is below and above them.
+
+A domain is a path of pairs of label and value, outermost first; the empty path is the whole
+cluster. A single node is a domain too, written as its slot. Labels need no order of their own: a
+path exists for the labels in the order in which a gang nests them.
+
+Invariants (``check``): each index lists exactly the nodes that have all labels of its chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias, final
+
+from gangsched.errors import InternalError
+from gangsched.model import Node
+from gangsched.primitives.gang_tree import HOST
+
+__all__ = ["Chain", "Domain", "Domains", "EVERYWHERE", "Path"]
+
+Chain: TypeAlias = tuple[str, ...]
+"""Label keys, outermost first."""
+Path: TypeAlias = tuple[tuple[str, str], ...]
+Domain: TypeAlias = Path | int
+
+EVERYWHERE: Path = ()
+
+
+@final
+class Domains:
+    """The nodes by domain, for the chains of labels that gangs ask for.
+
+    Args:
+        nodes: The nodes by slot; None for a slot whose node is gone.
+    """
+
+    __slots__ = ("_below", "_nodes", "_slots")
+
+    def __init__(self, nodes: Sequence[Node | None]) -> None:
+        self._nodes = nodes
+        self._slots: dict[Chain, dict[Path, dict[int, None]]] = {}
+        self._below: dict[Chain, dict[Path, dict[Path, None]]] = {}
+
+    def index(self, chain: Chain) -> None:
+        """Keep an index of a chain and of its prefixes. O(nodes) for a new one."""
+        for length in range(1, len(chain) + 1):
+            prefix = chain[:length]
+            if prefix not in self._slots:
+                self._slots[prefix], self._below[prefix] = {}, {}
+                for slot, node in enumerate(self._nodes):
+                    if node is not None:
+                        self._add(prefix, slot, node)
+
+    def put(self, slot: int, node: Node) -> None:
+        """Add a node, after it is among the nodes. O(chains)."""
+        for chain in self._slots:
+            self._add(chain, slot, node)
+
+    def remove(self, slot: int, node: Node) -> None:
+        """Take a node out, as it was when it was added. O(chains)."""
+        for chain, domains in self._slots.items():
+            path = _path(node, chain)
+            if path is None:
+                continue
+            del domains[path][slot]
+            if not domains[path]:
+                del domains[path]
+                below = self._below[chain]
+                del below[path[:-1]][path]
+                if not below[path[:-1]]:
+                    del below[path[:-1]]
+
+    def at(self, level: str, under: Domain = EVERYWHERE) -> Sequence[Domain]:
+        """Return the domains of a level within a domain, in the order of creation."""
+        if level == HOST:
+            return self.slots(under)
+        if isinstance(under, int):
+            return [under]
+        if any(key == level for key, _value in under):
+            return [under]
+        chain = (*[key for key, _value in under], level)
+        self.index(chain)
+        return list(self._below[chain].get(under, ()))
+
+    def slots(self, domain: Domain) -> list[int]:
+        """Return the nodes in a domain. O(nodes there)."""
+        if isinstance(domain, int):
+            return [domain]
+        if not domain:
+            return [slot for slot, node in enumerate(self._nodes) if node is not None]
+        chain = tuple([key for key, _value in domain])
+        self.index(chain)
+        return list(self._slots[chain].get(domain, ()))
+
+    def of(self, slot: int, chain: Chain) -> Path | None:
+        """Return the domain of a node; None if it lacks a label of the chain."""
+        node = self._nodes[slot]
+        return None if node is None else _path(node, chain)
+
+    def around(self, slot: int, level: str, under: Domain = EVERYWHERE) -> Domain | None:
+        """Return the domain of a level within another one that has a node; None if none does."""
+        if isinstance(under, int):
+            return under if slot == under else None
+        keys = tuple([key for key, _value in under])
+        is_deeper = level != HOST and level not in keys
+        path = self.of(slot, (*keys, level) if is_deeper else keys)
+        if path is None or path[: len(under)] != under:
+            return None
+        return slot if level == HOST else path
+
+    def _add(self, chain: Chain, slot: int, node: Node) -> None:
+        path = _path(node, chain)
+        if path is not None:
+            self._slots[chain].setdefault(path, {})[slot] = None
+            self._below[chain].setdefault(path[:-1], {}).setdefault(path)
+
+    def check(self) -> None:
+        """Compare each index with the nodes. O(nodes x chains)."""
+        for chain, domains in self._slots.items():
+            fresh: dict[Path, set[int]] = {}
+            for slot, path in self._paths(chain):
+                fresh.setdefault(path, set()).add(slot)
+            if fresh != {path: set(slots) for path, slots in domains.items()}:
+                raise InternalError(f"the index of {chain} differs from the nodes")
+            listed = {path for below in self._below[chain].values() for path in below}
+            if listed != fresh.keys():
+                raise InternalError(f"the domains below of {chain} differ from the nodes")
+
+    def _paths(self, chain: Chain) -> Iterator[tuple[int, Path]]:
+        for slot in range(len(self._nodes)):
+            path = self.of(slot, chain)
+            if path is not None:
+                yield slot, path
+
+
+def _path(node: Node, chain: Chain) -> Path | None:
+    labels = node.labels
+    try:
+        return tuple([(key, labels[key]) for key in chain])
+    except KeyError:
+        return None

@@ -1,0 +1,39 @@
+"""Hold: capacity of one node that is kept for a pod or a gang that is not there yet.
+
+A hold is a pseudo record. It takes capacity of the node table as a pod does, so whatever reads free
+capacity sees it, and ``Records.check`` adds it up with the pods. It shows no pod: constraints
+between pods do not hold between a hold and a pod.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from gangsched.core.nodes.node_table import Needs
+
+__all__ = ["Hold"]
+
+
+@final
+class Hold:
+    """Capacity of one node. Holds are compared by identity.
+
+    Attributes:
+        slot: The node.
+        needs: What is kept there.
+        owner: For which pod group or pod, in words.
+        since: The step at which it was taken.
+        is_lent: Whether its owner is tried now, who sees the capacity as free.
+    """
+
+    __slots__ = ("is_lent", "needs", "owner", "since", "slot")
+
+    def __init__(self, slot: int, needs: Needs, owner: str) -> None:
+        self.slot: int = slot
+        self.needs: Needs = needs
+        self.owner: str = owner
+        self.since: int = 0
+        self.is_lent: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Hold of {dict(self.needs)} on slot {self.slot}>"

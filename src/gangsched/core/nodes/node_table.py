@@ -1,0 +1,460 @@
+"""The nodes: what is free, which nodes are in equal states, and which have changed.
+
+Theory of operation. Nodes in equal states share a ``NodeState``: equal taints and other static
+fields, equal values of the labels that anything reads, equal amounts offered and free. A node that
+takes a pod moves to another state. So what is derived from nodes is derived from states, and costs
+as much as there are different ones. Sharing is storage only: each node is known by its *slot*, an
+index that it keeps as long as it, a pod on it or a hold there is known.
+
+Every move appends the two states to one *log*. Whatever is derived remembers how far it has read,
+and reads on before it answers. This is the only invalidation there is.
+
+A *trial* takes capacity for real and remembers what it took; ``rewind`` gives it back. So a plan
+needs no copy of the cluster, and whoever reads the log sees a plan as it sees the truth.
+
+Invariants (``check``, and ``Records.check`` for what pods take):
+  I1  each state counts its slots, and can name them;
+  I2  two states have different keys;
+  I3  what is free is what is offered without what the pods on the node need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from hashlib import sha256
+from heapq import heappop, heappush, nsmallest
+from typing import Any, ClassVar, Final, TypeAlias, final
+
+from gangsched.core.nodes.domains import Domains
+from gangsched.errors import InternalError
+from gangsched.model import FrozenMap, Node, NodeName, Resources
+from gangsched.quantity import MILLI
+
+__all__ = ["DEFAULTED", "GONE", "Needs", "NodeState", "NodeTable", "PODS", "UNLIMITED"]
+
+PODS: Final = 0
+"""The number of the resource ``pods``, of which each pod needs one."""
+GONE: Final = -1
+"""The kind of nodes that do not exist, though pods on them are known."""
+DEFAULTED: Final = "defaulted/"
+"""Before the name of a resource: what pods count for in scores only, so it is never short."""
+UNLIMITED: Final = 1 << 50
+"""How many pods a node takes that states no limit, in thousandths."""
+
+Needs: TypeAlias = tuple[tuple[int, int], ...]
+"""What a pod takes of its node: numbers of resources, each with an amount in thousandths."""
+_Amounts: TypeAlias = tuple[int, ...]
+_Key: TypeAlias = tuple[int, _Amounts, _Amounts]
+
+
+@final
+class NodeState:
+    """Nodes in equal states.
+
+    Attributes:
+        number: Unique, ascending in the order of creation.
+        kind: The number of their static kind; ``GONE`` if they do not exist.
+        free: What is free, by the number of a resource.
+        offered: What they offer, by the number of a resource.
+        count: How many nodes are in this state; 0 for one that no node is in any more.
+        order: Breaks ties between states. It depends on the nodes alone, and not on their history,
+            so that a scheduler that was restarted chooses as before.
+    """
+
+    SHALLOW: ClassVar[tuple[str, ...]] = ("_heap",)
+    __slots__ = ("_heap", "count", "free", "key", "kind", "number", "offered", "order")
+
+    def __init__(self, number: int, key: _Key, kind_text: str) -> None:
+        self.number: int = number
+        self.key: tuple[int, tuple[int, ...], tuple[int, ...]] = key
+        self.order: tuple[tuple[int, ...], tuple[int, ...], str] = (key[1], key[2], kind_text)
+        self.kind: int = key[0]
+        self.free: tuple[int, ...] = key[1]
+        self.offered: tuple[int, ...] = key[2]
+        self.count: int = 0
+        # names with their slots; some of nodes that are in another state by now
+        self._heap: list[tuple[NodeName, int]] = []
+
+    def __repr__(self) -> str:
+        return f"<NodeState {self.number} kind={self.kind} nodes={self.count}>"
+
+
+@final
+class NodeTable:
+    """The nodes, by slot and by state.
+
+    Attributes:
+        slots: The slot of each known name.
+        names: The name of each slot.
+        nodes: The node of each slot; None if it does not exist.
+        state_of: The state of each slot.
+        states: The states by key; some may be without nodes until ``trim``.
+        resources: The number of each resource that a node offers or a pod requests.
+        samples: For each static kind, a node of it. Nodes of one kind have equal signatures and
+            equal values of the labels that are watched, so static plugins answer alike.
+        numbering: How often the kinds were numbered anew.
+        domains: The nodes by domain.
+        log: The states that gained or lost a node; ``log_start`` is the number of the first entry.
+        gains: The slots that may take more than before, each with the step since which they could
+            not; see ``Queue.wake``.
+    """
+
+    DERIVED: ClassVar[Mapping[str, Callable[[], Any]]] = {"log": list}
+    SHALLOW: ClassVar[tuple[str, ...]] = ("_signatures", "nodes")
+    """What a copy has of its own, with the same items, which are values; see ``forking``."""
+
+    def __init__(self) -> None:
+        self.slots: dict[NodeName, int] = {}
+        self.names: list[NodeName] = []
+        self.nodes: list[Node | None] = []
+        self.state_of: list[NodeState] = []
+        self.states: dict[_Key, NodeState] = {}
+        self.resources: dict[str, int] = {"pods": PODS}
+        self.samples: list[Node] = []
+        self.numbering: int = 0
+        self.domains: Domains = Domains(self.nodes)
+        self.log: list[NodeState] = []
+        self.log_start: int = 0
+        self.gains: dict[int, int] = {}
+        self.count: int = 0
+        self._unused: list[int] = []
+        self._signatures: list[Hashable] = []
+        self._kept: dict[int, int] = {}  # how many holds refer to a slot, which may hold nothing
+        self._watched: dict[str, None] = {}
+        self._kinds: dict[tuple[Any, ...], int] = {}
+        self._kind_texts: list[str] = []
+        self._states_made = 0
+        self._needs: dict[tuple[Resources, FrozenMap[int]], Needs] = {}
+        self._digests: dict[int, tuple[Node, int]] = {}
+        self._undo: list[tuple[int, Needs, int]] | None = None
+
+    # Nodes --------------------------------------------------------------------------------------
+
+    def set(self, node: Node, signature: Hashable = None) -> None:
+        """Add a node, or take over a change of it. O(resources + labels).
+
+        Args:
+            node: The node.
+            signature: What static plugins read of it besides its labels.
+        """
+        slot = self.slot(node.name)
+        offers = node.allocatable
+        self.know(offers)
+        offered = tuple([int(offers.get(name, 0)) for name in self.resources])
+        if "pods" not in offers:
+            offered = (UNLIMITED, *offered[1:])
+        before = self.nodes[slot]
+        if before is None:
+            self.count += 1
+        if before is None or before.labels != node.labels:
+            if before is not None:
+                self.domains.remove(slot, before)
+            self.nodes[slot] = node
+            self.domains.put(slot, node)
+        self.nodes[slot] = node
+        self._signatures[slot] = signature
+        self._offer(slot, self._kind(node, signature), offered)
+        self.gained(slot)
+
+    def remove(self, name: NodeName) -> None:
+        """Forget a node; its slot is kept for the pods on it. O(resources)."""
+        slot = self.slots.get(name)
+        node = None if slot is None else self.nodes[slot]
+        if slot is not None and node is not None:
+            self.count -= 1
+            self.domains.remove(slot, node)
+            self.nodes[slot] = None
+            self._digests.pop(slot, None)
+            self._offer(slot, GONE, (0,) * len(self.resources))
+            self._forget_if_unused(slot)
+
+    def slot(self, name: NodeName) -> int:
+        """Return the slot of a name; a new one for an unknown name."""
+        slot = self.slots.get(name)
+        if slot is not None:
+            return slot
+        if self._unused:
+            slot = self.slots[name] = self._unused.pop()
+            self.names[slot] = name
+            self._enter(slot, self.state_of[slot])
+            return slot
+        slot = self.slots[name] = len(self.names)
+        self.names.append(name)
+        self.nodes.append(None)
+        self._signatures.append(None)
+        nothing = (0,) * len(self.resources)
+        state = self._state((GONE, nothing, nothing))
+        self.state_of.append(state)
+        self._enter(slot, state)
+        return slot
+
+    def keep(self, slot: int) -> None:
+        """Keep a slot for one more hold, whatever it holds there."""
+        self._kept[slot] = self._kept.get(slot, 0) + 1
+
+    def let_go(self, slot: int) -> None:
+        """Keep a slot for one hold less; ``give`` what it holds next."""
+        self._kept[slot] -= 1
+        if not self._kept[slot]:
+            del self._kept[slot]
+
+    def number(self, resource: str) -> int:
+        """Return the number of a resource. O(nodes) for a new one."""
+        if resource not in self.resources:
+            self.know((resource,))
+        return self.resources[resource]
+
+    def know(self, resources: Iterable[str]) -> None:
+        """Give each new one of some resources a number. O(nodes) if there are any."""
+        new = [each for each in resources if each not in self.resources]
+        if new:
+            for each in new:
+                self.resources[each] = len(self.resources)
+            nothing = (0,) * len(new)
+            self._renew(lambda _slot, s: (s.kind, s.free + nothing, s.offered + nothing))
+
+    def watch(self, labels: Iterable[str]) -> None:
+        """Distinguish nodes by further labels. O(nodes) if one of them is new."""
+        new = [key for key in labels if key not in self._watched]
+        if new:
+            self._watched.update(dict.fromkeys(new))
+            self.numbering += 1
+            self._kinds.clear()
+            self.samples.clear()
+            self._kind_texts.clear()
+            signed = zip(self.nodes, self._signatures, strict=True)
+            kinds = [GONE if node is None else self._kind(node, s) for node, s in signed]
+            self._renew(lambda slot, s: (kinds[slot], s.free, s.offered))
+
+    def tells_apart(self, labels: Iterable[str]) -> bool:
+        """Return whether nodes of one kind have equal values of these labels. O(labels)."""
+        return all(key in self._watched for key in labels)
+
+    def digest(self) -> str:
+        """Return a digest of the nodes. O(nodes), of which those are read that have changed."""
+        total, known = 0, self._digests
+        for slot, node in enumerate(self.nodes):
+            if node is not None:
+                found = known.get(slot)
+                if found is None or found[0] is not node:
+                    part = sha256(repr(node).encode()).digest()
+                    found = known[slot] = (node, int.from_bytes(part[:16], "big"))
+                total ^= found[1]
+        return f"{total:032x}"
+
+    # Capacity -----------------------------------------------------------------------------------
+
+    def needs(self, requests: Resources) -> Needs:
+        """Return what a pod with these requests takes of its node."""
+        key = (requests, requests.defaulted)  # equality of requests leaves the second out
+        found = self._needs.get(key)
+        if found is None:
+            if len(self._needs) > _MOST_NEEDS:
+                self._needs.clear()
+            amounts = {name: int(amount) for name, amount in requests.items() if name != "pods"}
+            amounts = {"pods": MILLI + int(requests.get("pods", 0)), **amounts}
+            amounts |= {DEFAULTED + name: int(more) for name, more in requests.defaulted.items()}
+            self.know(amounts)
+            found = tuple([(self.resources[name], amount) for name, amount in amounts.items()])
+            self._needs[key] = found
+        return found
+
+    def take(self, slot: int, needs: Needs, times: int = 1) -> NodeState:
+        """Take what some pods need; return the state that the node is in then. O(resources)."""
+        if self._undo is not None:
+            self._undo.append((slot, needs, times))
+        return self._shift(slot, needs, -times)
+
+    def give(self, slot: int, needs: Needs, since: int = 0) -> None:
+        """Give back what a pod took. O(resources).
+
+        Args:
+            slot: The node.
+            needs: What the pod took.
+            since: The step since which the capacity was taken; 0 for unknown.
+        """
+        if self._undo is not None:
+            self._undo.append((slot, needs, -1))
+        else:
+            self.gained(slot, since)
+        self._shift(slot, needs, 1)
+        if self.nodes[slot] is None and self._undo is None:
+            self._forget_if_unused(slot)
+
+    def gained(self, slot: int, since: int = 0) -> None:
+        """Note that a node may take more than before."""
+        known = self.gains.get(slot)
+        self.gains[slot] = since if known is None else min(known, since)
+
+    def total_free(self) -> dict[str, int]:
+        """Return what all nodes have free together. O(states x resources)."""
+        total = [0] * len(self.resources)
+        for state in self.states.values():
+            if state.count and state.kind != GONE:
+                for number, amount in enumerate(state.free):
+                    if amount > 0:
+                        total[number] += amount * state.count
+        return {name: total[n] for name, n in self.resources.items() if total[n]}
+
+    # Trials -------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begin a trial."""
+        assert self._undo is None, "a trial is under way"
+        self._undo = []
+        self.trim()
+
+    def mark(self) -> int:
+        """Return a point of the trial that ``rewind`` returns to."""
+        assert self._undo is not None
+        return len(self._undo)
+
+    def rewind(self, mark: int = 0) -> None:
+        """Undo what the trial did since a point. What was given back meanwhile costs no move."""
+        undo = self._undo
+        assert undo is not None
+        left: dict[tuple[int, Needs], int] = {}
+        for slot, needs, times in undo[mark:]:
+            left[slot, needs] = left.get((slot, needs), 0) + times
+        del undo[mark:]
+        for (slot, needs), times in left.items():
+            if times:
+                self._shift(slot, needs, times)
+
+    def end(self) -> None:
+        """End the trial; what it holds now is kept."""
+        self._undo = None
+
+    # States -------------------------------------------------------------------------------------
+
+    def _offer(self, slot: int, kind: int, offered: _Amounts) -> None:
+        old = self.state_of[slot]
+        free = tuple([f + n - o for f, n, o in zip(old.free, offered, old.offered, strict=True)])
+        self._put(slot, old, (kind, free, offered))
+
+    def _shift(self, slot: int, needs: Needs, times: int) -> NodeState:
+        old = self.state_of[slot]
+        free = list(old.free)
+        for number, amount in needs:
+            free[number] += times * amount
+        return self._put(slot, old, (old.kind, tuple(free), old.offered))
+
+    def _put(self, slot: int, old: NodeState, key: _Key) -> NodeState:
+        new = self.states.get(key) or self._state(key)
+        if new is old:
+            return old
+        old.count -= 1
+        self.state_of[slot] = new
+        self._enter(slot, new)
+        self.log += (old, new)
+        return new
+
+    def _enter(self, slot: int, state: NodeState) -> None:
+        """Count a node in the state that it is in now, and name it there."""
+        state.count += 1
+        heap = state._heap
+        heappush(heap, (self.names[slot], slot))
+        if len(heap) > 2 * state.count + _SPARE_NAMES:
+            state._heap = [(self.names[each], each) for each in self.slots_in(state)]
+
+    def first_in(self, state: NodeState) -> int:
+        """Return the node of a state whose name is the first. O(1) amortised.
+
+        By name and not by age, so that a scheduler that was restarted chooses as before.
+        """
+        heap, state_of, names = state._heap, self.state_of, self.names
+        while state_of[heap[0][1]] is not state or names[heap[0][1]] != heap[0][0]:
+            heappop(heap)
+        return heap[0][1]
+
+    def slots_in(self, state: NodeState) -> list[int]:
+        """Return the nodes in a state, by name. O(n log n)."""
+        names, state_of = self.names, self.state_of
+        pairs = sorted({(n, s) for n, s in state._heap if state_of[s] is state and names[s] == n})
+        return [slot for _name, slot in pairs]
+
+    def first_of(self, states: Collection[NodeState], number: int) -> list[int]:
+        """Return the first *number* nodes in some states, by name. O(nodes there)."""
+        names = self.names
+        if number == 1:
+            return [min(map(self.first_in, states), key=names.__getitem__)]
+        slots = (
+            slot
+            for state in states
+            for slot in ([self.first_in(state)] if state.count == 1 else self.slots_in(state))
+        )
+        return nsmallest(number, slots, key=names.__getitem__)
+
+    def _forget_if_unused(self, slot: int) -> None:
+        """Free the slot of a node that does not exist once no pod and no hold is known there."""
+        state = self.state_of[slot]
+        if slot not in self._kept and not any(state.free):
+            name = self.names[slot]
+            del self.slots[name]
+            self.gains.pop(slot, None)
+            self.names[slot] = NodeName("")
+            state.count -= 1
+            self._unused.append(slot)
+
+    def _state(self, key: _Key) -> NodeState:
+        found = self.states.get(key)
+        if found is None:
+            self._states_made += 1
+            text = "" if key[0] == GONE else self._kind_texts[key[0]]
+            found = self.states[key] = NodeState(self._states_made, key, text)
+        return found
+
+    def trim(self) -> None:
+        """Cut the log if it is long, and forget states without nodes if they are many."""
+        if len(self.log) > 8 * len(self.names) + _SPARE_LOG:
+            half = len(self.log) // 2
+            del self.log[:half]
+            self.log_start += half
+        if len(self.states) > len(self.names) + len(self.names) // 4 + _SPARE_STATES:
+            self.states = {key: state for key, state in self.states.items() if state.count}
+
+    def _renew(self, key_of: Callable[[int, NodeState], _Key]) -> None:
+        """Make all states anew; what was derived from the old ones is void."""
+        old, self.states = self.state_of, {}
+        self.state_of = []
+        for slot, state in enumerate(old):
+            new = self._state(key_of(slot, state))
+            self.state_of.append(new)
+            if self.names[slot]:
+                self._enter(slot, new)
+        self.log_start += len(self.log) + 1
+        self.log.clear()
+
+    def _kind(self, node: Node, signature: Hashable) -> int:
+        values = tuple([node.labels.get(key) for key in self._watched])
+        number = self._kinds.setdefault((signature, values), len(self.samples))
+        if number == len(self.samples):
+            self.samples.append(node)
+            labels = sorted(zip(self._watched, values, strict=True))
+            text = repr((labels, node.taints, node.unschedulable, node.declared_features))
+            self._kind_texts.append(text)
+        return number
+
+    def check(self) -> None:
+        """Check I1 and I2, and the index of domains. O(nodes)."""
+        listed: dict[NodeState, list[int]] = {}
+        for slot, state in enumerate(self.state_of):
+            if (state.kind == GONE) != (self.nodes[slot] is None):
+                raise InternalError(f"{self.names[slot]} is of kind {state.kind}")
+            if self.names[slot]:
+                listed.setdefault(state, []).append(slot)
+        for key, state in self.states.items():
+            if state.key != key or state.count != len(listed.get(state, ())):
+                raise InternalError(f"{state} is in fact {key} with {listed.get(state)}")
+        for state, slots in listed.items():
+            if self.states.get(state.key) is not state or sorted(self.slots_in(state)) != slots:
+                raise InternalError(f"{state} does not list {slots}")
+        if self.count != sum(node is not None for node in self.nodes):
+            raise InternalError(f"{self.count} nodes are counted")
+        self.domains.check()
+
+
+_MOST_NEEDS: Final = 4096
+_SPARE_LOG: Final = 2000
+_SPARE_STATES: Final = 100
+_SPARE_NAMES: Final = 32

@@ -1,0 +1,1 @@
+"""What is read of a scheduler: it changes nothing, and runs nothing."""

@@ -1,0 +1,179 @@
+"""The answers of ``Scheduler.pending``, ``binding``, ``running`` and ``groups``.
+
+Rules:
+  R1  a question changes nothing;
+  R2  pending gangs are listed in the order in which they would be tried. The active ones come
+      first, by sort key; then those in backoff, by deadline; then the parked ones, by sort key.
+      Gangs that wait on permit or are incomplete, and pods that are not admitted, follow by
+      arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, final
+
+from attrs import frozen
+
+from gangsched.core.reading.queue_view import SchedulingQueue
+from gangsched.core.reading.why import why_group, why_pod
+from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.state import State
+from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.registry import PodGroupInfo
+
+__all__ = ["binding", "groups", "pending", "running"]
+
+_PENDING: Final = frozenset(
+    {MemberState.UNSCHEDULED, MemberState.WAITING, MemberState.GATED, MemberState.REFUSED}
+)
+
+
+def pending(state: State) -> Listing[PendingRow]:
+    """List the pods and groups that need nodes. O(pods log pods)."""
+    queued = _Order.of(state)
+    rows: dict[str, tuple[tuple[int, int], PendingRow]] = {}
+    for record in state.records.pods.values():
+        info = record.info
+        key = record.uid if info is None else f"group {info.key}"
+        if record.state in _PENDING and key not in rows:
+            seq = record.gang.seq if info is None else record.seq
+            order = (queued.place(record.gang), seq)
+            rows[key] = (order, _pending_row(state, record, queued))
+    return Listing(row for _order, row in sorted(rows.values(), key=lambda each: each[0]))
+
+
+def binding(state: State) -> Listing[BindingRow]:
+    """List the pods whose bind is in progress. O(pods)."""
+    return Listing(
+        BindingRow(
+            name=record.pod.key,
+            group=None if record.info is None else record.info.key,
+            uid=uid,
+            node=record.node,
+            attempt=record.attempt,
+        )
+        for uid, record in state.records.pods.items()
+        if record.is_being_bound and record.node is not None
+    )
+
+
+def running(state: State) -> Listing[RunningRow]:
+    """List the regular pods and the groups that have bound pods. O(pods)."""
+    bound: dict[str, list[PodRecord]] = {}
+    for record in state.records.pods.values():
+        if record.state is MemberState.ASSIGNED:
+            key = record.uid if record.info is None else f"group {record.info.key}"
+            bound.setdefault(key, []).append(record)
+    return Listing(_running_row(records, state.records.now) for records in bound.values())
+
+
+def groups(state: State) -> Listing[GroupRow]:
+    """List the groups that have members or a specification. O(members + active gangs)."""
+    queued = _Order.of(state)
+    known = (info for info in state.records.registry if info.members or info.spec is not None)
+    return Listing(_group_row(state, info, queued) for info in known)
+
+
+@final
+@frozen
+class _Order:
+    """The order of rule R2, read from the queue once for all rows.
+
+    Attributes:
+        places: The place of each queued gang, by its number.
+        active: The number of active gangs, which have the first places.
+    """
+
+    places: Mapping[int, int]
+    active: int
+
+    @classmethod
+    def of(cls, state: State) -> _Order:
+        """Read the queue. O(n log n) for n queued gangs."""
+        queue = SchedulingQueue(state.queue, state.records, state.nominations.known)
+        active = queue.active
+        parked = [each for each in queue.unschedulable if not queue.is_gated(each)]
+        ordered = (*active, *queue.backoff, *parked)
+        return cls({entry.seq: place for place, entry in enumerate(ordered)}, len(active))
+
+    def place(self, gang: Gang) -> int:
+        """Return the place of a gang; behind all others if it is not queued. O(1)."""
+        return self.places.get(gang.seq, len(self.places))
+
+    def active_place(self, gang: Gang) -> int | None:
+        """Return the place among the active gangs; None if it is not active. O(1)."""
+        place = self.place(gang)
+        return place if place < self.active else None
+
+
+def _pending_row(state: State, record: PodRecord, queued: _Order) -> PendingRow:
+    gang, info = record.gang, record.info
+    position = queued.active_place(gang)
+    if info is None:
+        pod = record.pod
+        return PendingRow(
+            name=pod.key,
+            group=None,
+            uid=pod.uid,
+            priority=pod.priority,
+            pods=1,
+            needed=1,
+            position=position,
+            attempts=gang.failures,
+            age=state.records.now - pod.created_at,
+            why=why_pod(state, record, queued.place),
+        )
+    return PendingRow(
+        name=info.key,
+        group=info.key,
+        uid=None,
+        priority=info.priority,
+        pods=sum(info.members.count(each) for each in _PENDING),
+        needed=_needed(state, info),
+        position=position,
+        attempts=gang.failures,
+        age=state.records.now - info.created_at,
+        why=why_group(state, info, queued.place),
+    )
+
+
+def _needed(state: State, info: PodGroupInfo) -> int | None:
+    """Return how many further members a group needs to start; 0 once it has started."""
+    needed = state.points.members_needed(info)
+    if needed is None:
+        return 0 if info.was_scheduled else None
+    return max(needed, 0)
+
+
+def _running_row(records: list[PodRecord], now: float) -> RunningRow:
+    first = records[0]
+    names = (each.pod.node_name for each in records)
+    since = min(each.started_at for each in records if each.started_at is not None)
+    info = first.info
+    return RunningRow(
+        name=first.pod.key if info is None else info.key,
+        group=None if info is None else info.key,
+        uid=first.pod.uid if info is None else None,
+        priority=first.pod.priority if info is None else info.priority,
+        pods=len(records),
+        nodes=tuple(dict.fromkeys(name for name in names if name is not None)),
+        age=now - since,
+    )
+
+
+def _group_row(state: State, info: PodGroupInfo, queued: _Order) -> GroupRow:
+    return GroupRow(
+        key=info.key,
+        priority=info.priority,
+        min_available=info.min_available,
+        members=info.all,
+        pending=info.unscheduled,
+        waiting=info.waiting,
+        bound=info.assigned,
+        attempts=info.attempts,
+        was_scheduled=info.was_scheduled,
+        age=state.records.now - info.created_at,
+        why=why_group(state, info, queued.place),
+    )

@@ -1,0 +1,555 @@
+"""What is remembered between two calls: a record for each pod and each gang, and the nodes.
+
+``Records.move`` is the only function that changes the state of a pod, or the node that it holds.
+The counts of its group, what is free on nodes and what namespaces use follow from it, and
+``Records.check`` computes each of them a second time. All else that is remembered can be dropped.
+
+Invariants (``check``):
+  I1  a pod is known to its gang, to the counts of its group, and to the node that it holds;
+  I2  what nodes have free is what they offer without what the pods that hold them need, and without
+      what is held there for others;
+  I3  a gang is known exactly while it has a member, or while its group has a grace period.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from operator import attrgetter
+from typing import Any, Final, Protocol, final
+
+from gangsched.constraints.matchers import CarriedTerm
+from gangsched.core.evaluation.pod_class import Late
+from gangsched.core.evaluation.selections import Selections
+from gangsched.core.nodes.hold import Hold
+from gangsched.core.nodes.node_table import Needs, NodeTable
+from gangsched.core.nodes.views import NodeView
+from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.quota_ledger import QuotaLedger
+from gangsched.cycle_state.pod_counts import KeptPodCounts
+from gangsched.errors import InternalError
+from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.registry import PodGroupRegistry
+from gangsched.primitives.waiting import WaitingMap
+from gangsched.resources import NOTHING, Resources
+
+__all__ = ["OVER", "Guard", "NodesBySlot", "Records"]
+
+OVER: Final = frozenset({MemberState.SUCCEEDED, MemberState.FAILED, MemberState.ENDED})
+"""The states of a pod that no longer uses its node."""
+
+_UNSCHEDULED: Final = MemberState.UNSCHEDULED  # a look-up in an enum is slow
+_WAITING: Final = MemberState.WAITING
+_BINDING: Final = MemberState.BINDING
+_ASSIGNED: Final = MemberState.ASSIGNED
+_TERMINATING: Final = MemberState.TERMINATING
+_BOUND: Final = (_ASSIGNED, _TERMINATING)
+
+
+class Guard(Protocol):
+    """What keeps the plan of a reservation valid while others are placed."""
+
+    has_refused: bool
+
+    def concerns(self, record: PodRecord, /) -> bool:
+        """Return whether a pod may be in the way."""
+        ...
+
+    def check(self, record: PodRecord, /) -> Late | None:
+        """Return a plugin that refuses the pod nodes; None if it cannot be in the way."""
+        ...
+
+
+@final
+class Records:
+    """The pods, the gangs and the nodes.
+
+    Args:
+        table: The nodes.
+        registry: The pod groups.
+        carried: Returns the terms that a pod carries to its node.
+        selections: The selectors of known pods.
+        sign: Returns what static plugins read of a node; see ``NodeTable.set``.
+        quotas: Counts what members of groups hold; None for no quotas.
+        account_of: Returns the account on which a pod runs; its namespace by default.
+
+    Attributes:
+        counts: The pods on nodes by domain, for plugins that read them.
+        waiting: The pods that wait on permit.
+        holds: The capacity that is kept for pods that are not there yet.
+        terminating: The pods that terminate.
+        priorities: How many pods hold a node, by the priority of their gang.
+        guard: What keeps the plan of a reservation valid; None if the pods that are placed now may
+            break it.
+        altered: How often a node was added, changed or removed.
+        confirmed: The nodes that were read since a restore found other nodes; None for all of them.
+            Any other one may have changed meanwhile, though it is known as it is.
+        departed: The pods that left nodes, if they are noted; the empty name for a hold.
+        ended: The pods that ended after they were bound, if they are noted.
+        usage: By account, what its pods hold of each resource.
+        used: The accounts of which that has changed, if they are noted.
+        now: The current instant.
+        step: Counts cycles; 0 stands for before all of them.
+    """
+
+    def __init__(
+        self,
+        table: NodeTable,
+        registry: PodGroupRegistry,
+        carried: Callable[[Pod], tuple[CarriedTerm, ...]],
+        selections: Selections,
+        sign: Callable[[Node], Hashable],
+        quotas: QuotaLedger | None = None,
+        account_of: Callable[[Pod], str] = attrgetter("namespace"),
+    ) -> None:
+        self._carried = carried
+        self.selections: Selections = selections
+        self._sign = sign
+        self.account_of = account_of
+        self.quotas: QuotaLedger = QuotaLedger() if quotas is None else quotas
+        self.counts: KeptPodCounts = KeptPodCounts(NodesBySlot(self), carried)
+        self.table = table
+        self.registry = registry
+        self.pods: dict[PodUID, PodRecord] = {}
+        self.gangs: dict[str, Gang] = {}
+        self.gang_of: dict[GroupKey, Gang] = {}
+        self.waiting: WaitingMap = WaitingMap()
+        self.usage: dict[str, dict[int, int]] = {}
+        self.notes_used = False
+        self.used: dict[str, None] = {}
+        self.holds: dict[Hold, None] = {}
+        self.terminating: dict[PodUID, PodRecord] = {}
+        self.priorities: dict[int, int] = {}
+        self.altered: int = 0
+        self.confirmed: set[NodeName] | None = None
+        self.guard: Guard | None = None
+        self.notes_departed = False
+        self.departed: list[PodUID] = []
+        self.now: float = -math.inf
+        self.notes_ended = False
+        self.ended: list[Pod] = []
+        self.step = 1
+        self.attempt_floor: int = 0
+        self._numbers = 0
+        self._on: dict[int, dict[PodUID, PodRecord]] = {}
+        self._planned: list[tuple[int, Pod]] = []
+        self._lifted: dict[PodUID, PodRecord] = {}
+
+    def number(self) -> int:
+        """Return the next number of a pod or gang."""
+        self._numbers += 1
+        return self._numbers
+
+    # The mover ----------------------------------------------------------------------------------
+
+    def move(
+        self,
+        record: PodRecord,
+        state: MemberState,
+        slot: int = -1,
+        *,
+        is_taken: bool = False,
+        since: int = 0,
+    ) -> None:
+        """Put a pod in a state, on a node or on none. O(resources).
+
+        Args:
+            record: The pod.
+            state: Its new state.
+            slot: The node that it holds from now on; -1 for none.
+            is_taken: Whether a trial has taken the capacity already.
+            since: The step since which the capacity that it gives back was taken.
+        """
+        gang, uid, before = record.gang, record.uid, record.state
+        if before is not state:
+            if before is _UNSCHEDULED:
+                gang.pending.pop(uid, None)
+                if gang.tried:
+                    gang.forget_tried(record)
+            elif before is _WAITING:
+                gang.waiting.pop(uid, None)
+            elif before is _TERMINATING:
+                self.terminating.pop(uid, None)
+            if state is _UNSCHEDULED:
+                gang.pending[uid] = record
+                record.round = -1
+            elif state is _WAITING:
+                gang.waiting[uid] = record
+            elif state is _TERMINATING:
+                self.terminating[uid] = record
+            record.state = state
+            has_ended = self.notes_ended and state in OVER and before in _BOUND
+            if has_ended and record.pod.node_name is not None:
+                self.ended.append(record.pod)
+            if record.info is not None:
+                record.info.members.set(uid, state)
+        if record.slot != slot:
+            if record.slot >= 0:
+                self._leave(record, since)
+            record.slot = slot
+            record.node = self.table.names[slot] if slot >= 0 else None
+            if slot >= 0:
+                if not is_taken:
+                    self.table.take(slot, record.needs)
+                self._come(record)
+
+    def add(self, record: PodRecord) -> None:
+        """Add a pod, which has joined its group; its state is set by ``move``. O(1)."""
+        self.pods[record.uid] = record
+        record.gang.members[record.uid] = record
+        record.needs = self.table.needs(record.pod.requests)
+        record.account = self.account_of(record.pod)
+        self.selections.add(record.pod)
+        if record.state is _UNSCHEDULED:
+            record.gang.pending[record.uid] = record
+
+    def join(self, record: PodRecord, gang: Gang) -> None:
+        """Let a pod be one of another gang, which is counted afterwards. O(1)."""
+        if record.slot >= 0:
+            self._use_priority(record.gang, -1)
+            self._use_priority(gang, 1)
+        record.gang = gang
+
+    def count_priority(self, gang: Gang) -> None:
+        """Count the pods of a gang on nodes under its priority. O(groups)."""
+        priority = gang.priority if gang.members else 0
+        if priority != gang.counted_priority:
+            number = gang.on_nodes
+            self._use_priority(gang, -number)
+            gang.counted_priority = priority
+            self._use_priority(gang, number)
+
+    def _use_priority(self, gang: Gang, change: int) -> None:
+        priority = gang.counted_priority
+        gang.on_nodes += change
+        number = self.priorities.get(priority, 0) + change
+        if number:
+            self.priorities[priority] = number
+        else:
+            self.priorities.pop(priority, None)
+
+    def replace(self, record: PodRecord, pod: Pod) -> None:
+        """Take over a newer version of a pod. O(resources) if it needs something else."""
+        known, slot = record.pod, record.slot
+        asks_alike = pod.requests is known.requests
+        needs = record.needs if asks_alike else self.table.needs(pod.requests)
+        account = self.account_of(pod)
+        self.selections.add(pod)
+        if (needs, account) != (record.needs, record.account) and slot >= 0:
+            self.table.keep(slot)  # its node may be gone
+            self._leave(record, 0)
+            record.pod, record.needs, record.account = pod, needs, account
+            self.table.take(slot, needs)
+            self._come(record)
+            self.table.let_go(slot)
+        elif slot >= 0 and pod is not known:
+            self._uncount(record)
+            record.pod = pod
+            self._count(record)
+        record.pod, record.needs, record.account = pod, needs, account
+
+    def forget(self, record: PodRecord) -> None:
+        """Forget a pod; what it holds is given back. The caller lets it leave its group."""
+        self.move(record, MemberState.ENDED)
+        gang = record.gang
+        del gang.members[record.uid]
+        del self.pods[record.uid]
+        self.selections.discard(record.uid)
+        self.attempt_floor = max(self.attempt_floor, record.attempt)
+        if not self.pods:
+            self.counts.clear()
+
+    def set_node(self, name: NodeName, node: Node | None) -> bool:
+        """Add, change or remove a node; return whether it may have changed.
+
+        Runtime complexity: O(resources + labels), and O(pods there) if it is new.
+        """
+        table, counts = self.table, self.counts
+        slot = table.slots.get(name)
+        before = None if slot is None else table.nodes[slot]
+        if node == before and (self.confirmed is None or name in self.confirmed):
+            return False
+        signature = None if node is None else self._sign(node)
+        if self.confirmed is not None:
+            self.confirmed.add(name)
+        self.altered += 1
+        if node is None:
+            for record in () if slot is None or before is None else self.holders(slot):
+                self._uncount(record)
+            table.remove(name)
+        else:
+            table.set(node, signature)
+        if before is None or node is None or _told_apart(before) != _told_apart(node):
+            counts.nodes_changed()
+        if before is None and node is not None:
+            was_active = counts.is_active
+            for record in self.holders(table.slots[name]):
+                self._count(record)
+                if counts.is_active and not was_active:
+                    break  # this has counted all of them
+        return True
+
+    def _come(self, record: PodRecord) -> None:
+        self._on.setdefault(record.slot, {})[record.uid] = record
+        self._use(record, 1)
+        if self.counts.is_active or self.selections.stated:
+            self._count(record)
+
+    def _count(self, record: PodRecord) -> None:
+        if self.table.nodes[record.slot] is not None:
+            if self.counts.is_active:
+                self.counts.put(record.pod, record.slot)
+            elif record.uid in self.selections.stated and self._carried(record.pod):
+                self.counts.activate()  # this counts the pod too
+
+    def _uncount(self, record: PodRecord) -> None:
+        if self.counts.is_active and self.table.nodes[record.slot] is not None:
+            self.counts.take(record.pod, record.slot)
+
+    def _leave(self, record: PodRecord, since: int) -> None:
+        slot = record.slot
+        if self.notes_departed:
+            self.departed.append(record.uid)
+        if self.counts.is_active:
+            self._uncount(record)
+        on = self._on[slot]
+        del on[record.uid]
+        if not on:
+            del self._on[slot]
+        self._use(record, -1)
+        self.table.give(slot, record.needs, since)
+
+    def _use(self, record: PodRecord, sign: int) -> None:
+        self._use_priority(record.gang, sign)
+        used = self.usage.setdefault(record.account, {})
+        for number, amount in record.needs:
+            used[number] = used.get(number, 0) + sign * amount
+        if not used[0]:
+            del self.usage[record.account]
+        if self.notes_used:
+            self.used[record.account] = None
+        if record.info is not None and self.quotas.is_used:
+            requests = record.pod.requests
+            before, after = (NOTHING, requests) if sign > 0 else (requests, NOTHING)
+            self.quotas.hold(record.info.key, before, after)
+
+    def used_by(self, account: str) -> Resources:
+        """Return what the pods of an account hold. O(resources)."""
+        used = self.usage.get(account, {})
+        names = self.table.resources
+        return Resources.from_milli({name: used[n] for name, n in names.items() if used.get(n)})
+
+    # Capacity that is held ----------------------------------------------------------------------
+
+    def hold(self, hold: Hold) -> None:
+        """Keep capacity. O(resources)."""
+        hold.since = self.step
+        self.holds[hold] = None
+        self.table.keep(hold.slot)
+        self.table.take(hold.slot, hold.needs)
+
+    def drop(self, hold: Hold) -> None:
+        """Keep capacity no longer: a node may take more. O(resources)."""
+        del self.holds[hold]
+        if hold.is_lent:
+            self.keep(hold)
+        if self.notes_departed:
+            self.departed.append(PodUID(""))
+        self.table.let_go(hold.slot)
+        self.table.give(hold.slot, hold.needs, hold.since)
+
+    def resize(self, hold: Hold, needs: Needs) -> None:
+        """Keep other amounts; a node of which less is kept may take more. O(resources)."""
+        before = hold.needs
+        if needs != before:
+            self.table.take(hold.slot, before, -1)
+            self.table.take(hold.slot, needs)
+            hold.needs = needs
+            now = dict(needs)
+            if any(amount > now.get(number, 0) for number, amount in before):
+                self.table.gained(hold.slot, hold.since)
+
+    def lend(self, hold: Hold) -> None:
+        """Show capacity as free while its owner is tried; nothing is woken. O(resources)."""
+        if not hold.is_lent:
+            hold.is_lent = True
+            self.table.take(hold.slot, hold.needs, -1)
+
+    def keep(self, hold: Hold) -> None:
+        """End ``lend``. O(resources)."""
+        if hold.is_lent:
+            hold.is_lent = False
+            self.table.take(hold.slot, hold.needs)
+
+    # Trials -------------------------------------------------------------------------------------
+
+    def lift(self, record: PodRecord) -> None:
+        """Take a pod off its node within a trial of the table. O(resources)."""
+        self._lifted[record.uid] = record
+        self._uncount(record)
+        self.table.take(record.slot, record.needs, -1)
+
+    def land(self, record: PodRecord) -> None:
+        """Put a pod back that was lifted. O(resources)."""
+        del self._lifted[record.uid]
+        self._count_again(record)
+        self.table.take(record.slot, record.needs)
+
+    def land_all(self) -> None:
+        """Show every lifted pod again; the trial gives the capacity back. O(lifted pods)."""
+        while self._lifted:
+            self._count_again(self._lifted.popitem()[1])
+
+    def _count_again(self, record: PodRecord) -> None:
+        """Count a pod that was counted before. One with terms has made the counts active then."""
+        if self.counts.is_active and self.table.nodes[record.slot] is not None:
+            self.counts.put(record.pod, record.slot)
+
+    # Reading ------------------------------------------------------------------------------------
+
+    def holders(self, slot: int) -> Collection[PodRecord]:
+        """Return the pods that hold a node."""
+        return self._on.get(slot, {}).values()
+
+    def on_nodes(self) -> Iterator[PodRecord]:
+        """Yield the pods that hold nodes, node by node."""
+        for holders in self._on.values():
+            yield from holders.values()
+
+    def pods_on(self, slot: int) -> Collection[Pod]:
+        """Return the pods on a node, with those that the current decision plans there."""
+        planned = [pod for at, pod in self._planned if at == slot]
+        lifted = self._lifted
+        return [*[r.pod for r in self.holders(slot) if r.uid not in lifted], *planned]
+
+    def plan(self, slot: int, pod: Pod) -> None:
+        """Show a pod on a node while a decision is made."""
+        self._planned.append((slot, pod))
+        if not self.counts.is_active and self._carried(pod):
+            self.counts.activate()
+        else:
+            self.counts.put(pod, slot)
+
+    def unplan(self, slot: int, pod: Pod) -> None:
+        """Show one planned pod no longer, if it is planned. O(planned pods)."""
+        for number, (at, planned) in enumerate(self._planned):
+            if at == slot and planned is pod:
+                del self._planned[number]
+                self.counts.take(pod, slot)
+                return
+
+    def clear_plan(self, length: int = 0) -> None:
+        """Show planned pods no longer, but the first *length* of them."""
+        while len(self._planned) > length:
+            slot, pod = self._planned.pop()
+            self.counts.take(pod, slot)
+
+    @property
+    def plans(self) -> list[tuple[int, Pod]]:
+        """The pods that the current decision plans, each with its node."""
+        return list(self._planned)
+
+    @property
+    def planned(self) -> int:
+        """How many pods are planned."""
+        return len(self._planned)
+
+    def check(self) -> None:
+        """Compute all counts a second time. O(pods + nodes)."""
+        table, registry = self.table, self.registry
+        table.check()
+        registry._check()
+        self.waiting._check()
+        self.quotas._check()
+        self.counts._check()
+        self.selections.check(record.pod for record in self.pods.values())
+        width = len(table.resources)
+        used = [[0] * width for _name in table.names]
+        usage: dict[str, dict[int, int]] = {}
+        for uid, record in self.pods.items():
+            gang = record.gang
+            _require(gang.members.get(uid) is record, "{} is no member of {}", record, gang)
+            _require(self.gangs.get(gang.key) is gang, "{} of {} is not known", gang, record)
+            _require((uid in gang.pending) == (record.state is _UNSCHEDULED), "{} pends", record)
+            _require((uid in gang.waiting) == (record.state is _WAITING), "{} waits", record)
+            _require((uid in self.waiting) == (record.state is _WAITING), "{} waits on", record)
+            _require(record.needs == table.needs(record.pod.requests), "{} needs other", record)
+            _require(record.leaf == gang.leaf_of(record.info, record.role), "{} in a leaf", record)
+            info = record.info
+            _require(uid not in gang.tried or uid in gang.pending, "{} counts as tried", record)
+            if info is not None:
+                _require(info.members.state(uid) is record.state, "{} is counted otherwise", record)
+            must_hold = record.state in (_WAITING, _BINDING, _ASSIGNED)
+            _require(record.slot >= 0 if must_hold else True, "{} holds no node", record)
+            if record.slot >= 0:
+                _require(self._on[record.slot][uid] is record, "{} is not on its node", record)
+                mine = usage.setdefault(self.account_of(record.pod), {})
+                for number, amount in record.needs:
+                    used[record.slot][number] += amount
+                    mine[number] = mine.get(number, 0) + amount
+        kept = Counter(hold.slot for hold in self.holds)
+        _require(kept == table._kept, "slots {} are kept, not {}", table._kept, kept)
+        for hold in self.holds:
+            _require(not hold.is_lent, "{} is still lent", hold)
+            for number, amount in hold.needs:
+                used[hold.slot][number] += amount
+        for slot, state in enumerate(table.state_of):
+            left = tuple([o - u for o, u in zip(state.offered, used[slot], strict=True)])
+            _require(
+                left == state.free, "{} has {} free, not {}", table.names[slot], state.free, left
+            )
+        for account, found in self.usage.items():
+            mine = usage.get(account, {})
+            _require({n: a for n, a in found.items() if a} == mine, "usage of {}", account)
+        holders = sum(record.slot >= 0 for record in self.pods.values())
+        _require(sum(map(len, self._on.values())) == holders, "{} pods hold nodes", holders)
+        members = sum(len(gang.members) for gang in self.gangs.values())
+        _require(members == len(self.pods), "{} members, {} pods", members, len(self.pods))
+        _require(not self._planned, "a plan is still shown")
+        _require(not self._lifted, "pods are still lifted")
+        ending = {uid for uid, record in self.pods.items() if record.state is _TERMINATING}
+        _require(ending == set(self.terminating), "{} terminate", self.terminating)
+        priorities = Counter(r.gang.priority for r in self.pods.values() if r.slot >= 0)
+        _require(priorities == self.priorities, "priorities {}", self.priorities)
+        for gang in self.gangs.values():
+            _require(all(self.gang_of.get(key) is gang for key in gang.infos), "groups of {}", gang)
+            tried = Counter(record.info.key for record in gang.tried.values() if record.info)
+            counted = {key: info.tried for key, info in gang.infos.items() if info.tried}
+            _require(tried == counted, "{} has tried {}, not {}", gang, tried, counted)
+        for key, gang in self.gang_of.items():
+            _require(self.gangs.get(gang.key) is gang, "{} of {} is not known", gang, key)
+            info = registry.get(key)
+            _require(gang.infos.get(key) is info is not None, "{} has another group {}", gang, key)
+
+
+def _told_apart(node: Node) -> tuple[Any, ...]:
+    """Return what decides in which domains a node is counted."""
+    return (node.labels, node.taints)
+
+
+@final
+class NodesBySlot(Mapping[int, NodeView]):
+    """The nodes that exist, by slot."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def __getitem__(self, slot: int) -> NodeView:
+        if self._records.table.nodes[slot] is None:
+            raise KeyError(slot)
+        return NodeView(self._records, slot)
+
+    def __iter__(self) -> Iterator[int]:
+        nodes = self._records.table.nodes
+        return (slot for slot, node in enumerate(nodes) if node is not None)
+
+    def __len__(self) -> int:
+        return self._records.table.count
+
+
+def _require(holds: bool, problem: str, *subjects: object) -> None:
+    """Require what must hold; *problem* is formatted only if it does not, as that is slow."""
+    if not holds:
+        raise InternalError(problem.format(*subjects))

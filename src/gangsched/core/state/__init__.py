@@ -1,0 +1,169 @@
+"""What the parts of the core share: what is remembered, what the caller set, and the current call.
+
+Rules:
+  R1  events change records and note which gangs they concern (``touch``); they ask no policy;
+  R2  a noted gang is settled once, after all that the event changed; see ``settle``;
+  R3  effects are appended in the order in which they happened.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, final
+
+from attrs import frozen
+
+from gangsched.core.evaluation.evaluator import Evaluator
+from gangsched.core.nodes.node_table import NodeTable
+from gangsched.core.nodes.views import NodeViews
+from gangsched.core.points import Points
+from gangsched.core.queue import Queue
+from gangsched.core.queue.gains import Gains
+from gangsched.core.records import Records
+from gangsched.core.records.gang import Gang, LostNode, PodRecord
+from gangsched.core.records.quota_ledger import QuotaLedger
+from gangsched.core.state.nominated import Mark, Nominations
+from gangsched.core.state.reserved import ReservationState
+from gangsched.core.state.running_groups import Restarts
+from gangsched.cycle_state import CycleState
+from gangsched.events import Effect
+from gangsched.membership import Membership
+from gangsched.model import GroupKey, Pod, PodUID
+from gangsched.options.backfill import Backfill
+from gangsched.options.preemption import Preemption
+from gangsched.options.quota import Quota
+from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.primitives.backoff import Backoff
+from gangsched.primitives.registry import PodGroupRegistry
+from gangsched.profile import Profile
+from gangsched.protocols import ClusterState
+
+__all__ = ["SchedulerSettings", "State"]
+
+
+@final
+@frozen(kw_only=True)
+class SchedulerSettings:
+    """What the caller of ``Scheduler`` set; see there."""
+
+    cluster: ClusterState
+    profile: Profile
+    membership: Callable[[Pod], Membership | None]
+    unit: SchedulingUnit
+    placement: PlacementStrategy
+    search_budget: int
+    backoff: Backoff
+    preemption: Preemption | None
+    backfill: Backfill | None
+    group_grace: float
+    strict_priorities: bool
+    can_evict: bool
+    quotas: tuple[Quota, ...] = ()
+
+
+@final
+class State:
+    """Everything that a call reads and writes.
+
+    Attributes:
+        views: All nodes, as plugins see them.
+        out: The effects of the current call.
+        touched: The gangs that are to be settled before the call ends. Of one key there may be two:
+            that of a pod that is forgotten, and that of the pod that it is read as now.
+        pods_changed: Whether pods came to nodes or left them since blocked demands were woken.
+        pods_tried: Whether members did that in an attempt: they may only wait there.
+        had_terms: Whether a pod on a node carried terms about other pods then.
+        gains: When nodes gained capacity.
+        asked: The gang of which members began to wait in the current call: permit was just asked.
+        lost: Pods that an event took off the nodes they were assumed on, until plugins are told.
+        refused: Waiting pods that a plugin refused when it was asked again, with the reason.
+        giving_way: How many gangs may keep waiting only until another's cycle, at the most.
+        given_back: Pods that waited on permit and gave their nodes back. They are read again before
+            the next decision.
+        seen: What was asked about pods before the current event changed anything; see ``intake``.
+        removed: Groups that lost their last pod in the current call.
+        agreeing: By group, the pending members that were never told that its priority overrules
+            theirs. One that has come to a node may still be there.
+        restarts: Which groups run, and which are being restarted.
+        unread: Pods that differ from a restored snapshot; the next call reads them.
+        unread_groups: Groups whose specification does.
+        nominations: The nodes that are kept for preemptors.
+        reservation: The one in force, and what is remembered to make it.
+        events: How many events there were.
+    """
+
+    def __init__(self, settings: SchedulerSettings) -> None:
+        self.settings: SchedulerSettings = settings
+        self.table: NodeTable = NodeTable()
+        registry = PodGroupRegistry(
+            settings.group_grace, strict_priorities=settings.strict_priorities
+        )
+        self.points: Points = Points(settings.profile)
+        self.evaluator: Evaluator = Evaluator(
+            self.table, settings.profile, settings.placement, settings.cluster
+        )
+        self.records: Records = Records(
+            *(self.table, registry, self.evaluator.carried, self.evaluator.selections),
+            *(self.evaluator.sign, QuotaLedger(settings.quotas)),
+            self.points.account if self.points.has_accounts else attrgetter("namespace"),
+        )
+        self.views: NodeViews = NodeViews(self.records)
+        self.records.notes_ended = bool(settings.profile.having("pod_ended"))
+        shares = self.points.has_shares
+        self.records.notes_used = shares
+        self.queue: Queue = Queue(self.records, self._sort_key, self._share if shares else None)
+        self.nominations: Nominations = Nominations()
+        self.reservation: ReservationState = ReservationState(settings.backfill)
+        self.events = 0
+        self.out: list[Effect] = []
+        self.touched: dict[Gang, None] = {}
+        self.pods_changed = self.pods_tried = False
+        self.had_terms = False
+        self.gains: Gains = Gains()
+        self.giving_way = 0
+        self.asked: Gang | None = None
+        self.lost: list[LostNode] = []
+        self.refused: dict[PodUID, str] = {}
+        self.given_back: dict[PodUID, None] = {}
+        self.seen: dict[PodUID, object] = {}
+        self.removed: dict[GroupKey, None] = {}
+        self.agreeing: dict[GroupKey, dict[PodUID, PodRecord]] = {}
+        self.restarts: Restarts = Restarts()
+        self.unread: dict[PodUID, None] = {}
+        self.unread_groups: dict[GroupKey, None] = {}
+
+    def _sort_key(self, gang: Gang) -> tuple[Any, ...]:
+        return self.points.queue_sort(gang)
+
+    def _share(self, gang: Gang) -> float:
+        """Return the share of an account; a gang that is half placed is not interrupted."""
+        if gang.waiting:
+            return -math.inf
+        return self.points.share(gang.account, self.records.used_by(gang.account))
+
+    @property
+    def mark(self) -> Mark:
+        """The current instant, and how many events there were."""
+        return self.records.now, self.events
+
+    def touch(self, gang: Gang) -> None:
+        """Note that a gang is to be settled."""
+        self.touched[gang] = None
+
+    def has_classes(self, gang: Gang) -> bool:
+        """Return whether pending members have the classes that the known selectors give them."""
+        return gang.classes_of == self.records.selections.version
+
+    def note_event(self, gang: Gang) -> None:
+        """Note that an event was about a gang: what was planned for it may hold no more. O(1)."""
+        if self.reservation.policy is not None:
+            self.reservation.note_event(gang)
+        nomination = self.nominations.known.get(gang)
+        if nomination is not None:
+            nomination.is_tried = True
+
+    def cycle(self, record: PodRecord) -> CycleState:
+        """Return a fresh cycle state of a pod."""
+        return CycleState(record.info, self.views, self.settings.cluster, self.records.counts)

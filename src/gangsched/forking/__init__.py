@@ -1,0 +1,1 @@
+"""Forking: a copy of a scheduler that can be run without changing the original."""

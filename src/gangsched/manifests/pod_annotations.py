@@ -1,0 +1,82 @@
+"""Gang annotations that ask for more than is modelled: Koordinator's, YuniKorn's and Kueue's.
+
+``gangsched.membership`` reads the name and the minimum of a Koordinator gang and of a group of
+Kueue. The other annotations change what the gang means.
+
+Rules:
+  R1  an annotation that asks for what the library does is honoured. One that only describes the
+      gang is read as nothing. Any other holds the pod, or the pods of the group;
+  R2  on a group, the annotation of groups is the bundle: see ``podgroups``;
+  R3  a pod of a group that Kueue does not admit as a whole is no member of a gang; a note says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gangsched.manifests.fields import Field
+from gangsched.manifests.manifest import Manifest
+from gangsched.manifests.notes import NoteKind
+
+__all__ = ["HELD_ANNOTATIONS", "held_by_annotations"]
+
+_KOORDINATOR: Final = "gang.scheduling.koordinator.sh/"
+_ALLOWED: Final[dict[str, tuple[str, ...] | None]] = {
+    "name": None,
+    "min-available": None,
+    # describes the gang: a gang waits for its minimum, never for the total
+    "total-number": None,
+    "mode": ("Strict", ""),
+    "match-policy": ("once-satisfied", ""),
+    "groups": ("", "[]"),
+    # how long its pods wait for each other: the permit timeout of the policy decides
+    "waiting-time": None,
+}
+_BUNDLE: Final = f"{_KOORDINATOR}groups"
+_POD_BY_POD: Final = (
+    "kueue.x-k8s.io/pod-group-fast-admission",
+    "kueue.x-k8s.io/pod-group-serving",
+)
+_YUNIKORN: Final = (
+    "yunikorn.apache.org/task-groups",
+    "yunikorn.apache.org/task-group-name",
+    "yunikorn.apache.org/schedulingPolicyParameters",
+)
+
+HELD_ANNOTATIONS: Final = (
+    *(f"{_KOORDINATOR}{name}" for name, allowed in _ALLOWED.items() if allowed is not None),
+    *_YUNIKORN,
+)
+"""The annotations that hold a pod or a group, unless their value asks for what is done anyway."""
+
+
+def held_by_annotations(manifest: Manifest, annotations: Field) -> Iterator[str]:
+    """Yield the annotations that hold a pod or a group, each in words; add a note about each.
+
+    Raises:
+        ManifestError: An annotation is not a string.
+    """
+    of_group = manifest.kind == "PodGroup"
+    what = "the pods of the group are" if of_group else "the pod is"
+    names: dict[str, str] = {}
+    for key, field in annotations.entries():
+        if of_group and key == _BUNDLE:
+            continue
+        if key.startswith(_KOORDINATOR):
+            allowed = _ALLOWED.get(key.removeprefix(_KOORDINATOR), ())
+            if allowed is not None and field.text() not in allowed:
+                names[key] = field.text()
+        elif key in _YUNIKORN and field.text():
+            names[key] = field.text()
+        elif key in _POD_BY_POD and field.text() == "true" and not of_group:
+            manifest.note(f"metadata.annotations.{key}: the pods of its group start one by one")
+    for key in names:
+        path = f"metadata.annotations.{key}"
+        if key in manifest.ignore or path in manifest.ignore:
+            sentence = f"{key} is not modelled and was ignored"
+            manifest.note(sentence, path=path, kind=NoteKind.IGNORED)
+        else:
+            sentence = f"{key} is not modelled, so {what} held"
+            manifest.note(sentence, path=path, kind=NoteKind.HELD)
+            yield key

@@ -1,0 +1,160 @@
+"""Pod groups from documents: several dialects, one meaning.
+
+Rules:
+  R1  ``minMember`` (scheduler-plugins, Volcano, kube-batch), ``minMembers`` (KEP-34) and
+      ``minCount`` (Kubernetes) are all the quorum, and at least 1. ``minCount`` is required. The
+      others are ``omitempty`` in the API of their projects: one that is left out is 1;
+  R2  Kubernetes' ``basic`` policy is not a gang: the group is kept with a quorum of 1, so its
+      pods start one by one, and a note says so;
+  R3  ``scheduleTimeoutSeconds: 0`` means no timeout, as in scheduler-plugins;
+  R4  Volcano's ``minTaskMember`` gives the minima of roles. If they add up to more than
+      ``minMember``, they are ignored, as Volcano does; a note says so;
+  R5  a field that is not modelled holds the pods of the group: see ``group_fields``;
+  R6  Koordinator's annotation of groups is the bundle, on a group of any dialect;
+  R7  the restart policy is annotations on a group of any dialect: see ``restarts``;
+  R8  the disruption mode of Kubernetes is a union since 1.37, ``{single: {}}`` or ``{all: {}}``.
+      The words of 1.36, ``Pod`` and ``PodGroup``, mean the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final, cast
+
+from attrs import evolve
+
+from gangsched.errors import InvalidValueError
+from gangsched.manifests.fields import Field
+from gangsched.manifests.group_fields import held
+from gangsched.manifests.manifest import Manifest
+from gangsched.manifests.restarts import restarts_of
+from gangsched.model import GroupKey, PodGroup, PreemptionPolicy, Topology
+
+__all__ = ["group_of", "read_core_group", "read_group"]
+
+_PREEMPTION: Final = tuple(policy.value for policy in PreemptionPolicy)
+_GROUPS: Final = "gang.scheduling.koordinator.sh/groups"
+_KEY: Final = re.compile(r"[^/\s]+/[^/\s]+")
+
+
+def read_group(manifest: Manifest) -> PodGroup:
+    """Return the group of a ``PodGroup`` document of scheduler-plugins, Volcano or kube-batch.
+
+    Raises:
+        ManifestError: A field is malformed.
+        InvalidValueError: *manifest* is not a Manifest.
+    """
+    _check_manifest(manifest)
+    spec = manifest.document["spec"]
+    minimum = spec["minMembers"] if spec["minMembers"].given else spec["minMember"]
+    group = group_of(manifest, minimum, spec, default=1, priority=manifest.classes.asked_by(spec))
+    reasons = tuple(held(manifest, core=False))
+    group = evolve(group, bundle=_bundle_of(manifest), unmodelled=reasons, **restarts_of(manifest))
+    tasks = spec["minTaskMember"]
+    counts = {task: field.whole(least=0) for task, field in tasks.entries()}
+    if "" in counts:
+        raise tasks.refuse("non-empty names of tasks")
+    roles = {task: count for task, count in counts.items() if count}
+    if sum(roles.values()) > group.min_available:
+        manifest.note(f"{tasks.path} adds up to more than {spec['minMember'].path} and was ignored")
+        return group
+    return evolve(group, roles=roles)
+
+
+def read_core_group(manifest: Manifest) -> PodGroup:
+    """Return the group of a ``PodGroup`` document of Kubernetes' own ``scheduling.k8s.io``.
+
+    Raises:
+        ManifestError: A field is malformed.
+        InvalidValueError: *manifest* is not a Manifest.
+    """
+    _check_manifest(manifest)
+    spec = manifest.document["spec"]
+    policy = spec["schedulingPolicy"]
+    if policy["gang"].given == policy["basic"].given:
+        raise policy.problem("expected exactly one of gang and basic")
+    if policy["basic"].given:
+        manifest.note(f"{policy['basic'].path} is not a gang: its pods start one by one")
+    topology = spec["schedulingConstraints"]["topology"]
+    labels = [element["key"].name() for element in topology.elements()]
+    policy_of_preemption = spec["preemptionPolicy"].word(_PREEMPTION, "")
+    return PodGroup(
+        name=manifest.name,
+        namespace=manifest.namespace,
+        min_available=1 if policy["basic"].given else policy["gang"]["minCount"].whole(least=1),
+        priority=manifest.classes.asked_by(spec),
+        created_at=manifest.at,
+        topology=Topology(labels[0]) if len(labels) == 1 else None,
+        bundle=_bundle_of(manifest),
+        preemption_policy=PreemptionPolicy(policy_of_preemption) if policy_of_preemption else None,
+        evicted_whole=_is_evicted_whole(spec["disruptionMode"]),
+        unmodelled=tuple(held(manifest, core=True)),
+        **restarts_of(manifest),
+    )
+
+
+def group_of(
+    manifest: Manifest,
+    minimum: Field,
+    policy: Field,
+    *,
+    default: int | None = None,
+    priority: int | None = None,
+) -> PodGroup:
+    """Return the group that has the name of *manifest*.
+
+    Args:
+        manifest: The document of the group.
+        minimum: The field with its quorum.
+        policy: The mapping with ``scheduleTimeoutSeconds`` and ``minResources``: the ``spec`` of
+            the group.
+        default: The quorum if the field is left out; None if it is required.
+        priority: Its priority; None to take that of its members.
+
+    Raises:
+        ManifestError: A field is malformed.
+    """
+    return PodGroup(
+        name=manifest.name,
+        namespace=manifest.namespace,
+        min_available=minimum.whole(default, least=1),
+        schedule_timeout=policy["scheduleTimeoutSeconds"].whole(0, least=0) or None,
+        min_resources=policy["minResources"].resources(),
+        priority=priority,
+        created_at=manifest.at,
+    )
+
+
+def _is_evicted_whole(mode: Field) -> bool:
+    """Return whether preemption evicts all members of a group or none."""
+    if isinstance(mode.value, dict):
+        if mode["single"].given == mode["all"].given:
+            raise mode.problem("expected exactly one of single and all")
+        return mode["all"].given
+    if mode.value is not None and mode.value not in ("", "Pod", "PodGroup"):
+        raise mode.refuse("{single: {}}, {all: {}}, Pod or PodGroup")
+    return mode.value == "PodGroup"
+
+
+def _check_manifest(manifest: object) -> None:
+    if not isinstance(manifest, Manifest):
+        raise InvalidValueError("manifest", manifest, "a Manifest, see read_manifest")
+
+
+def _bundle_of(manifest: Manifest) -> tuple[GroupKey, ...]:
+    """Return the groups in Koordinator's annotation; none if it is absent."""
+    field = manifest.document["metadata"]["annotations"][_GROUPS]
+    text, expected = field.text(), 'a JSON list such as ["namespace/name"]'
+    try:
+        keys: object = json.loads(text) if text else []
+    except (ValueError, RecursionError) as error:
+        raise field.refuse(expected) from error
+    if not isinstance(keys, list):
+        raise field.refuse(expected)
+    found: list[GroupKey] = []
+    for key in cast("list[object]", keys):
+        if not isinstance(key, str) or not _KEY.fullmatch(key):
+            raise field.refuse(expected)
+        found.append(GroupKey(key))
+    return tuple(found)

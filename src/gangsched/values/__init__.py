@@ -1,0 +1,1 @@
+"""How values are checked, written and shown."""
