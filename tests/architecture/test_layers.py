@@ -79,6 +79,12 @@ PLANTED: list[tuple[str, str, str, str]] = [
         "gangsched.primitives.registry, upwards",
     ),
     (
+        "upwards-between-packages-of-the-core",
+        "gangsched.core.records",
+        "from gangsched.core import settle",
+        "gangsched.core.settle, upwards",
+    ),
+    (
         "upwards-from-the-core",
         "gangsched.core.records",
         "from gangsched.presets import gang",
@@ -150,7 +156,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
         "a-library-of-another-room",
         "gangsched.coscheduling",
         "from sortedcontainers import SortedList",
-        "sortedcontainers, which _copying, primitives, core, simulation own",
+        "sortedcontainers, which forking, primitives, core, simulation own",
     ),
     (
         "hypothesis-in-the-library",
@@ -186,8 +192,8 @@ def test_import_that_breaks_a_rule_is_reported(module: str, line: str, problem: 
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("gangsched.primitives.counters", "from gangsched.primitives import _registry"),
-        ("gangsched.core.records", "from gangsched.core import settle"),
+        ("gangsched.primitives.counters", "from gangsched.primitives import registry"),
+        ("gangsched.core.records.gang", "from gangsched.core import records"),
     ],
 )
 def test_import_circle_within_one_package_is_reported(module: str, line: str) -> None:

@@ -46,8 +46,9 @@ class Room:
         return None
 
 
-def _one(name: str) -> Room:
-    return Room(((name,),))
+def _each(names: str) -> tuple[Room, ...]:
+    """Return modules that do not import each other."""
+    return tuple(Room(((name,),)) for name in names.split())
 
 
 def _shell(name: str) -> Room:
@@ -68,59 +69,57 @@ _PROTOCOLS: Final = Room(
         *(("protocols.*",), ("protocols",)),
     )
 )
-_CORE: Final = Room((("primitives.heap", "primitives.heap.**"), ("primitives", "primitives.**")))
+
+
+def _tower(root: str, *floors: str) -> Room:
+    """Return a package of packages, and of single modules, bottom first."""
+    return Room((*((f"{root}.{each}", f"{root}.{each}.**") for each in floors), (root,)))
+
+
+_PRIMITIVES: Final = Room(
+    (
+        ("primitives.heap", "primitives.heap.**"),
+        ("primitives.packing", "primitives.packing.**"),
+        ("primitives", "primitives.**"),
+    )
+)
+_CORE: Final = _tower(
+    "core",
+    *("one_call", "remembered", "nodes", "evaluation", "records", "placement", "queue", "points"),
+    *("state", "moves", "admission", "attempt", "preemption", "reservation", "intake", "reading"),
+    *("settle", "decision", "cycle", "questions", "snapshot", "arguments", "scheduler"),
+)
 FACADE: Final = ""
 
 HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
-    (
-        _one("errors"),
-        _one("_version"),
-        _one("_facade"),
-        _one("values.text"),
-        _one("values.seconds"),
-    ),
-    (_one("quantity"),),
-    (_one("resources"),),
-    (_one("values.fields"), _one("values.reprs")),
+    _each("errors _version _facade values values.text values.seconds"),
+    _each("quantity"),
+    _each("resources"),
+    _each("values.fields values.reprs"),
     (Room((("constraints.*",), ("constraints",)), free=True),),
     (Room((("model.*",), ("model",)), free=True),),
-    (_one("model._pod_copy"),),
     (
-        _one("outcomes"),
-        _one("explain"),
-        _one("values.forms"),
-        Room(
-            (
-                ("cluster_objects.sets_of_pods",),
-                ("cluster_objects.service_files",),
-                ("cluster_objects.*",),
-                ("cluster_objects",),
-            )
+        *_each("outcomes explain values.forms"),
+        _tower(
+            "cluster_objects",
+            *("sets_of_pods", "service_files", "budgets", "classes", "namespaces"),
+            *("volume_claims", "volume_drivers", "store"),
         ),
     ),
     (Room((("events._changes", "events._effects", "events._notices"), ("events",))),),
-    (_one("values.checks"),),
+    _each("values.checks"),
+    (*_each("membership values.form_table what_if listings"), _PROTOCOLS),
+    _each("memory run_times gangs cluster_objects.claims_of_pods"),
+    (*_each("overlay"), _PRIMITIVES),
     (
-        _PROTOCOLS,
-        _one("membership"),
-        _one("values.form_table"),
-        _one("what_if"),
-        _one("listings"),
+        *_each("status"),
+        Room((("options.*",), ("options",))),
+        _tower("cycle_state", "matcher_index", "pod_counts"),
+        _tower("profile", "calls", "checked", "signing", "sort_keys", "_profile"),
     ),
+    (_tower("forking", "lazy_dict", "copying"),),
     (
-        *(_one("memory"), _one("run_times"), _one("gangs"), _one("cluster_objects.claims_of_pods")),
-        _one("model._node_kinds"),
-    ),
-    (_CORE, _one("overlay")),
-    (
-        *(Room((("options.*",), ("options",))), _one("cycle_state"), _one("status")),
-        *(_one("profile.calls"), _one("profile.sort_keys"), _one("forking.lazy_dict")),
-        Room((("primitives.packing.*",), ("primitives.packing",)), free=True),
-        Room((("profile.checked", "profile.signing"), ("profile._profile",), ("profile",))),
-    ),
-    (_one("forking.copying"),),
-    (
-        _one("coscheduling"),
+        *_each("coscheduling"),
         Room(
             (
                 ("plugins._terms", "plugins._scores", "plugins._default_selector"),
@@ -128,13 +127,13 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
                 ("plugins",),
             )
         ),
-        Room((("core", "core.**"),), free=True),
+        _CORE,
     ),
-    (_one("scheduler"),),
-    (_one("presets"),),
+    _each("scheduler"),
+    _each("presets"),
     (
-        _one(FACADE),
-        Room((("objects.*",), ("objects",)), free=True),
+        Room(((FACADE,),)),
+        Room((("manifests.*",), ("manifests",)), free=True),
         Room((("replay.*",), ("replay",)), free=True),
         Room((("configuration.*",), ("configuration",)), free=True),
     ),
@@ -142,7 +141,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_EXTENDER_PROTOCOL,),
     (_shell("kubernetes"),),
     (_shell("cli"),),
-    (_one("__main__"),),
+    _each("__main__"),
     (_shell("strategies"), _shell("testing")),
     (_shell("_hypothesis"),),
 )
@@ -168,7 +167,7 @@ _ALLOWED: Final = {("os", MAY_READ_THE_ENVIRONMENT), ("importlib", MAY_IMPORT_BY
 OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "attrs": ("",),
     "typing_extensions": ("",),
-    "sortedcontainers": ("forking.copying", "primitives", "core", "simulation"),
+    "sortedcontainers": ("forking", "primitives", "core", "simulation"),
     "yaml": ("simulation", "cli"),
     "rich": ("simulation", "cli"),
     "aiohttp": ("kubernetes",),
