@@ -1,4 +1,4 @@
-"""What a scheduler is told beside its plugins: its unit, its placement, preemption and backfill."""
+"""What a scheduler is told beside its plugins: unit, placement, preemption, backfill, quotas."""
 
 from __future__ import annotations
 

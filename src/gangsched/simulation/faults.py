@@ -19,8 +19,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias, cast, final
 
-from attrs import field, frozen
-from attrs.validators import optional
+from attrs import field, frozen, validators
 
 from gangsched.errors import InvalidValueError
 from gangsched.model import GroupKey
@@ -33,8 +32,7 @@ from gangsched.values.fields import (
     check_seconds,
     check_text,
 )
-from gangsched.values.forms import BOOL, INT, SECONDS, STR, Form, Record, many, union
-from gangsched.values.forms import optional as or_none
+from gangsched.values.forms import BOOL, INT, SECONDS, STR, Form, Record, many, optional, union
 
 __all__ = [
     "BindAnswerLost",
@@ -52,7 +50,7 @@ __all__ = [
 ]
 
 
-_group: Final = optional(check_text)
+_group: Final = validators.optional(check_text)
 
 
 @final
@@ -116,7 +114,7 @@ class NodeVanishes:
 
     member: int = field(validator=check_positive)
     group: GroupKey | None = field(default=None, validator=_group)
-    seconds: float | None = field(default=None, validator=optional(check_seconds))
+    seconds: float | None = field(default=None, validator=validators.optional(check_seconds))
 
 
 @final
@@ -217,12 +215,12 @@ Fault: TypeAlias = (
     | ClockJumps
 )
 
-_GROUP: Final = or_none(STR)
+_GROUP: Final = optional(STR)
 _RECORDS: Final[tuple[Record[Any], ...]] = (
     Record(BindFails, bind=INT, group=_GROUP),
     Record(BindAnswerLost, bind=INT, group=_GROUP, seconds=SECONDS),
     Record(BindSlow, bind=INT, group=_GROUP, seconds=SECONDS),
-    Record(NodeVanishes, member=INT, group=_GROUP, seconds=or_none(SECONDS)),
+    Record(NodeVanishes, member=INT, group=_GROUP, seconds=optional(SECONDS)),
     Record(EventDuplicated, event=INT, seconds=SECONDS),
     Record(EventDelayed, event=INT, seconds=SECONDS),
     Record(EventReordered, event=INT, by=INT),
