@@ -189,7 +189,9 @@ def test_scheduler_at_rest_decides_as_a_restored_one(
 def world_of(policy: Policy, made: type[Passing] | type[Twins]) -> World:
     driver = policy.world().driver
     make = made.maker(policy.make)
-    return World(Driver(make, grouped=driver.grouped, match=driver.match, check_each=8))
+    made_alike = Driver(make, grouped=driver.grouped, match=driver.match, check_each=8)
+    made_alike.together = driver.together
+    return World(made_alike)
 
 
 @one_in(4)

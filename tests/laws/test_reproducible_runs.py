@@ -83,6 +83,7 @@ def _recorded(policy: Policy) -> tuple[World, list[str]]:
         lambda cluster: cast("Scheduler", log.scheduler(cluster)),
         grouped=policy.gangs,
         match=policy.match_policy,
+        together=policy.together,
         checked=False,
     )
     return World(driver), lines

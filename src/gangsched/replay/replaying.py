@@ -15,7 +15,7 @@ from typing import final
 from attrs import frozen
 
 from gangsched.errors import InvalidValueError
-from gangsched.events import Effect
+from gangsched.events import Effect, Event
 from gangsched.memory import InMemoryCluster
 from gangsched.protocols import ClusterState
 from gangsched.replay.log import Call, Log, read_log
@@ -99,10 +99,16 @@ class Replay:
         self.scheduler: Scheduler = self._make(self.cluster)
         self.divergence: Divergence | None = None
 
-    def show(self, call: Call) -> None:
-        """Apply what the cluster showed at a call."""
+    def show(self, call: Call, *, then: Callable[[Event], object] = lambda _event: None) -> None:
+        """Apply what the cluster showed at a call.
+
+        Args:
+            call: The call.
+            then: Called after each event, before the next one is applied.
+        """
         for event in (*call.events, *call.shown):
             apply_if_possible(self.cluster, event)
+            then(event)
 
     def perform(self, call: Call) -> tuple[Effect, ...] | None:
         """Make one call of the log, after ``show``; return the result of the scheduler."""

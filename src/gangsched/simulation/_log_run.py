@@ -82,9 +82,7 @@ class LogRun:
         return None
 
     def _make(self, call: Call) -> None:
-        self._replay.show(call)
-        for event in (*call.events, *call.shown):
-            self.usage.record_event(event, self.now)
+        self._replay.show(call, then=lambda event: self.usage.record_event(event, self.now))
         if call.call == "restart":
             self.usage.record_restart(self.now)
         for event in call.events:
