@@ -95,6 +95,12 @@ class PreemptionLaws:
             assert self._priority_of(record) >= effect.priority, said
             rooms[uid] = _Room(node, record.pod)
         made = _Nomination(effect.group, effect.priority, rooms)
+        for (
+            uid
+        ) in effect.victims:  # now: one whose bind is under way is evicted when that has ended
+            victim = self.account.pods.get(uid)
+            said = f"P1: {uid} is to go for {effect.priority}"
+            assert victim is None or self._priority_of(victim) < effect.priority, said
         self._announced.update(dict.fromkeys(effect.victims, effect.priority))
         self._fresh.append((effect, made))
         self.nominations.append(made)
@@ -111,10 +117,7 @@ class PreemptionLaws:
     def on_evicted(self, record: Record) -> None:
         """Record an eviction."""
         assert not record.is_being_bound, f"P6: {record.pod.uid} is evicted during its bind"
-        above = self._announced.pop(record.pod.uid, None)
-        if above is not None:
-            said = f"P1: {record.pod.uid} of priority {record.pod.priority} goes for {above}"
-            assert self._priority_of(record) < above, said
+        self._announced.pop(record.pod.uid, None)
         if record.group is not None and not record.leaving:
             self._losing[record.group.key] = record.group
 
