@@ -29,14 +29,13 @@ from copy import copy
 from typing import TypeAlias, final
 
 from gangsched.core.admission import restarts
-from gangsched.core.placement.pinned import HOLDING
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Resources
 from gangsched.primitives import quorum
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.quorum import MatchPolicy
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.registry import HOLDING, PodGroupInfo
 from gangsched.resources import NOTHING
 
 __all__ = ["Allowance", "ask_waiting", "charge", "denial", "note_left", "stop_waiting"]

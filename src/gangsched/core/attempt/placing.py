@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from gangsched.core.admission import accounts
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import EVERYWHERE
-from gangsched.core.placement.pinned import HOLDING, holding_by_leaf
+from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.placement.search import search
 from gangsched.core.placement.task import Task
 from gangsched.core.queue.demand import Demand
@@ -26,6 +26,7 @@ from gangsched.explain import Diagnosis
 from gangsched.model import Pod
 from gangsched.primitives.capacity import gap
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.registry import HOLDING
 from gangsched.primitives.standing import of_leaves, standing
 from gangsched.profile import calls
 from gangsched.resources import NOTHING, Resources

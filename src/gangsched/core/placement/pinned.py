@@ -1,25 +1,23 @@
 """Where running members keep the others of a gang: the one answer to which domains it is bound to.
 
 Placement asks it, and so does the demand of a gang: a gang that is kept somewhere else than before,
-because a node has another label or a member has ended, asks for something else.
+because a node has another label or a member has ended, asks for something else. Terminating members
+keep no others at their domain.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, final
+from typing import Any, final
 
 from attrs import frozen
 
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.nodes.node_table import NodeTable
 from gangsched.core.records.gang import Gang
-from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.registry import HOLDING
 
-__all__ = ["HOLDING", "Limit", "holding_by_leaf", "name_of", "pinned_to"]
-
-HOLDING: Final = frozenset({MemberState.WAITING, MemberState.BINDING, MemberState.ASSIGNED})
-"""The states of members that hold nodes. Terminating ones keep no others at their domain."""
+__all__ = ["Limit", "holding_by_leaf", "name_of", "pinned_to"]
 
 
 @final
