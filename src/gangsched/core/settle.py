@@ -2,18 +2,19 @@
 
 The first row that holds:
 
-- it has no members: forgotten;
-- PreEnqueue refuses a group of it, or it is being restarted: ``NOT_ADMITTED``, and rejected first
-  if members wait;
-- its waiting members are outside of their domain: rejected, then as below;
-- its waiting members may go: released, then as below;
-- no member is pending: ``NOWHERE``;
-- a gang with its demand is known to fail, or it has failed pod by pod and cannot fit as a whole,
-  and its pods were told why they wait: ``PARKED``, unless it awaits victims or backs off;
-- a quota is exceeded: ``NOT_ADMITTED``;
-- it awaits the end of victims: ``NOMINATED``;
-- its backoff is not over: ``BACKOFF``;
-- otherwise: ``ACTIVE``.
+1.  it has no members: forgotten;
+2.  no member is pending or waits on permit: ``NOWHERE``;
+3.  PreEnqueue refuses a group of it, or it is being restarted: ``NOT_ADMITTED``, and rejected first
+    if members wait;
+4.  its waiting members are outside of their domain: rejected, and settled again;
+5.  its waiting members may go: released, then as below;
+6.  no member is pending: ``NOWHERE``;
+7.  a gang with its demand is known to fail, or it has failed pod by pod and cannot fit as a whole,
+    and its pods were told why they wait: ``PARKED``, unless it awaits victims or backs off;
+8.  a quota is exceeded: ``NOT_ADMITTED``;
+9.  it awaits the end of victims: ``NOMINATED``;
+10. its backoff is not over: ``BACKOFF``;
+11. otherwise: ``ACTIVE``.
 
 A gang that is known to fail is not asked about quotas. If it were, the members of others that only
 wait on permit would let it forget why it failed, and gangs would try in turn for ever.
@@ -46,7 +47,7 @@ from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import HOST
 from gangsched.primitives.registry import PodGroupInfo
 
-__all__ = ["cannot_fit", "lacks_reason", "settle", "settle_all"]
+__all__ = ["cannot_fit", "lacks_reason", "settle_all"]
 
 _ACTIVE: Final = QueuePlace.ACTIVE  # a look-up in an enum is slow
 _NOWHERE: Final = QueuePlace.NOWHERE
@@ -74,18 +75,34 @@ def settle_all(state: State) -> None:
                 used, records.used = records.used, {}
                 state.queue.used(used)
         if state.touched:
-            touched, state.touched = state.touched, {}
-            for gang in touched:
-                before = gang.place
-                settle(state, gang)
-                if has_quotas and gang.place is not before and _has_left(before, gang.place):
-                    accounts.note_left(state, gang)
+            _settle_touched(state)
         elif table.gains or state.pods_changed or state.pods_tried:
             _wake(state)
         else:
             break
     if state.removed:
         _end_removed(state)
+
+
+def _settle_touched(state: State) -> None:
+    """Settle each noted gang, once what it is settled by is up to date."""
+    records, has_quotas = state.records, state.records.quotas.is_used
+    touched, state.touched = state.touched, {}
+    for gang in touched:
+        if records.gangs.get(gang.key) is not gang:
+            continue  # it was forgotten since it was noted
+        before = gang.place
+        gang.span = None
+        state.reservation.open.note_change(gang)
+        if gang.began or gang.tried:
+            gang.count_tried()
+        attempt_steps.note_progress(state, gang)
+        restarts.judge(state, gang)
+        if has_quotas:
+            accounts.charge(state, gang)
+        _settle(state, gang)
+        if has_quotas and gang.place is not before and _has_left(before, gang.place):
+            accounts.note_left(state, gang)
 
 
 def _has_left(before: QueuePlace, place: QueuePlace) -> bool:
@@ -128,40 +145,27 @@ def _end_removed(state: State) -> None:
     state.removed.clear()
 
 
-def settle(state: State, gang: Gang) -> None:
-    """Put a gang where it belongs; see the table of the module."""
-    queue, records = state.queue, state.records
-    if records.gangs.get(gang.key) is not gang:
-        return
-    has_quotas = records.quotas.is_used
-    gang.span = None
-    state.reservation.open.note_change(gang)
-    if gang.began or gang.tried:
-        gang.count_tried()
-    attempt_steps.note_progress(state, gang)
-    restarts.judge(state, gang)
-    if has_quotas:
-        accounts.charge(state, gang)
-    if not gang.members:
+def _settle(state: State, gang: Gang) -> None:
+    """Put a gang where it belongs: rows 1 to 6 of the table of the module, then the others."""
+    if not gang.members:  # 1
         _forget(state, gang)
         return
     _note_priority(state, gang)
     before = gang.denial if gang.place is QueuePlace.NOT_ADMITTED else ""
-    if not gang.pending and not gang.waiting:
+    if not gang.pending and not gang.waiting:  # 2
         gang.denial = gang.untold = ""
-        queue.put(gang, _NOWHERE)
+        state.queue.put(gang, _NOWHERE)
         return
     denied = _denied(state, gang)
-    if denied is not None:
-        info, reason, told = denied
+    if denied is not None:  # 3
         if gang in state.nominations.known:
-            nominations.refused(state, gang, reason)
-        if has_quotas:
+            nominations.refused(state, gang, denied[1])
+        if state.records.quotas.is_used:
             accounts.stop_waiting(state, gang)
         if gang.waiting:  # it is noted again, and denied again
-            reject(state, gang, reason)
+            reject(state, gang, denied[1])
         gang.untold = ""  # its pods are told this reason, once
-        _not_admit(state, gang, info, reason, told, before=before)
+        _not_admit(state, gang, denied, before)
         return
     gang.denial = ""
     if gang.untold:
@@ -169,43 +173,52 @@ def settle(state: State, gang: Gang) -> None:
         gang.untold = ""
     if gang.waiting:
         strayed = _strayed(state, gang)
-        if strayed:
+        if strayed:  # 4
             reject(state, gang, strayed)
             return
-        if gang is not state.asked:
+        if gang is not state.asked:  # 5
             recheck(state, gang)
-    if not gang.pending:
-        queue.put(gang, _NOWHERE)
-        return
+    if gang.pending:
+        _place_pending(state, gang, before)
+    else:  # 6
+        state.queue.put(gang, _NOWHERE)
+
+
+def _place_pending(state: State, gang: Gang, before: str) -> None:
+    """Put a gang with pending members where it belongs: rows 7 to 11.
+
+    Args:
+        state: The state.
+        gang: The gang.
+        before: Why it was not admitted before; or ``""``.
+    """
+    queue, has_quotas = state.queue, state.records.quotas.is_used
     awaited = nominations.awaits(state, gang)
-    in_backoff = records.now < gang.backoff_until
-    demand = None if awaited or in_backoff else _demand(state, gang)
-    if demand is not None and _is_parked(state, gang, demand):
+    in_backoff = state.records.now < gang.backoff_until
+    demand: Demand | None = None
+    if not awaited and not in_backoff:
+        if not state.has_classes(gang):
+            _classify(state, gang)
+        demand = demand_of(state, gang)
+    if demand is not None and _is_parked(state, gang, demand):  # 7
         if has_quotas:
             accounts.stop_waiting(state, gang)
         queue.put(gang, QueuePlace.PARKED, demand)
         state.reservation.note_parked(gang)
         return
     exceeded = accounts.denial(state, gang) if has_quotas else None
-    if exceeded is not None:
-        of_quota, reason = exceeded
+    if exceeded is not None:  # 8
+        info, reason = exceeded
         nominations.refused(state, gang, reason)
-        told = f"pod group {of_quota.key} waits for its quota"
-        _not_admit(state, gang, of_quota, reason, told, before=before)
-    elif awaited:
+        told = f"pod group {info.key} waits for its quota"
+        _not_admit(state, gang, (info, reason, told), before)
+    elif awaited:  # 9
         queue.put(gang, QueuePlace.NOMINATED)
         gang.denial = awaited
-    elif in_backoff:
+    elif in_backoff:  # 10
         queue.put(gang, QueuePlace.BACKOFF, gang.demand)
-    else:
+    else:  # 11
         queue.put(gang, _ACTIVE, demand)
-
-
-def _demand(state: State, gang: Gang) -> Demand:
-    """Return what a gang asks for. O(pending members)."""
-    if not state.has_classes(gang):
-        _classify(state, gang)
-    return demand_of(state, gang)
 
 
 def _is_parked(state: State, gang: Gang, demand: Demand) -> bool:
@@ -266,7 +279,10 @@ def _forget(state: State, gang: Gang) -> None:
 
 
 _Denied: TypeAlias = tuple[PodGroupInfo | None, str, str]
-"""The group that is not admitted to the queue, why, and its restart if that is the reason."""
+"""The group that is not admitted to the queue, why, and what its pods are told instead.
+
+They are told of its restart, or of its quota, if that is the reason; otherwise it is ``""``.
+"""
 
 
 def _denied(state: State, gang: Gang) -> _Denied | None:
@@ -284,14 +300,9 @@ def _denied(state: State, gang: Gang) -> _Denied | None:
 
 def _bundle_denied(state: State, gang: Gang) -> _Denied | None:
     """Return why a bundle is not admitted to the queue; None if some of its members are."""
-    first: dict[GroupKey, PodRecord] = {}  # the first member of each group is asked about
-    for record in (*gang.pending.values(), *gang.waiting.values()):
-        if record.info is not None:
-            known = first.get(record.info.key)
-            if known is None or record.seq < known.seq:
-                first[record.info.key] = record
     denied: _Denied | None = None
-    for key, record in sorted(first.items()):  # a restored scheduler met them in another order
+    # sorted, as a restored scheduler met them in another order
+    for key, record in sorted(_first_members(gang).items()):
         info = gang.infos[key]
         refusal = state.points.pre_enqueue(record.pod, info, state.records.now)
         held = restarts.denial(state, info)
@@ -310,10 +321,20 @@ def _bundle_denied(state: State, gang: Gang) -> _Denied | None:
     return denied if problem is None else (*problem, restarts.denial(state, problem[0]))
 
 
-def _not_admit(
-    state: State, gang: Gang, info: PodGroupInfo | None, reason: str, told: str, *, before: str
-) -> None:
+def _first_members(gang: Gang) -> dict[GroupKey, PodRecord]:
+    """Return the member of each group that came first, of those that are pending or wait."""
+    first: dict[GroupKey, PodRecord] = {}
+    for record in (*gang.pending.values(), *gang.waiting.values()):
+        if record.info is not None:
+            known = first.get(record.info.key)
+            if known is None or record.seq < known.seq:
+                first[record.info.key] = record
+    return first
+
+
+def _not_admit(state: State, gang: Gang, denied: _Denied, before: str) -> None:
     """Keep a gang out of the queue until an event about it; post why, unless it was *before*."""
+    info, reason, told = denied
     state.queue.put(gang, QueuePlace.NOT_ADMITTED)
     if gang.waiting:
         gang.denial = reason  # its attempt goes on
