@@ -30,6 +30,7 @@ from gangsched.core.preemption import make_room, nominations
 from gangsched.core.questions import ahead, anew, smallest_change
 from gangsched.core.reading.scheduler_view import SchedulerView
 from gangsched.core.reading.why import why_of
+from gangsched.core.records.check import check_records
 from gangsched.core.records.gang import PodRecord
 from gangsched.core.reservation import backfill
 from gangsched.core.settle import cannot_fit, settle_all
@@ -461,7 +462,7 @@ class Scheduler(SchedulerView):
 
     def _check(self) -> None:
         state = self._state
-        state.records.check()
+        check_records(state.records)
         state.restarts._check()
         state.reservation.open._check()
         state.nominations.check(state.records.holds)

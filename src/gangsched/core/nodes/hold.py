@@ -1,7 +1,7 @@
 """Hold: capacity of one node that is kept for a pod or a gang that is not there yet.
 
 A hold is a pseudo record. It takes capacity of the node table as a pod does, so whatever reads free
-capacity sees it, and ``Records.check`` adds it up with the pods. It shows no pod: constraints
+capacity sees it, and ``check_records`` adds it up with the pods. It shows no pod: constraints
 between pods do not hold between a hold and a pod.
 """
 

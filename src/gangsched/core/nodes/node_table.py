@@ -12,7 +12,7 @@ and reads on before it answers. This is the only invalidation there is.
 A *trial* takes capacity for real and remembers what it took; ``rewind`` gives it back. So a plan
 needs no copy of the cluster, and whoever reads the log sees a plan as it sees the truth.
 
-Invariants (``check``, and ``Records.check`` for what pods take):
+Invariants (``check``, and ``check_records`` for what pods take):
   I1  each state counts its slots, and can name them;
   I2  two states have different keys;
   I3  what is free is what is offered without what the pods on the node need.

@@ -2,19 +2,12 @@
 
 ``Records.move`` is the only function that changes the state of a pod, or the node that it holds.
 The counts of its group, what is free on nodes and what namespaces use follow from it, and
-``Records.check`` computes each of them a second time. All else that is remembered can be dropped.
-
-Invariants (``check``):
-  I1  a pod is known to its gang, to the counts of its group, and to the node that it holds;
-  I2  what nodes have free is what they offer without what the pods that hold them need, and without
-      what is held there for others;
-  I3  a gang is known exactly while it has a member, or while its group has a grace period.
+``check_records`` computes each of them a second time. All else that is remembered can be dropped.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any, Final, Protocol, final
@@ -28,7 +21,6 @@ from gangsched.core.nodes.views import NodeView
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.records.quota_ledger import QuotaLedger
 from gangsched.cycle_state.pod_counts import KeptPodCounts
-from gangsched.errors import InternalError
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.registry import PodGroupRegistry
@@ -42,7 +34,6 @@ OVER: Final = frozenset({MemberState.SUCCEEDED, MemberState.FAILED, MemberState.
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED  # a look-up in an enum is slow
 _WAITING: Final = MemberState.WAITING
-_BINDING: Final = MemberState.BINDING
 _ASSIGNED: Final = MemberState.ASSIGNED
 _TERMINATING: Final = MemberState.TERMINATING
 _BOUND: Final = (_ASSIGNED, _TERMINATING)
@@ -456,73 +447,6 @@ class Records:
         """How many pods are planned."""
         return len(self._planned)
 
-    def check(self) -> None:
-        """Compute all counts a second time. O(pods + nodes)."""
-        table, registry = self.table, self.registry
-        table.check()
-        registry._check()
-        self.waiting._check()
-        self.quotas._check()
-        self.counts._check()
-        self.selections.check(record.pod for record in self.pods.values())
-        width = len(table.resources)
-        used = [[0] * width for _name in table.names]
-        usage: dict[str, dict[int, int]] = {}
-        for uid, record in self.pods.items():
-            gang = record.gang
-            _require(gang.members.get(uid) is record, "{} is no member of {}", record, gang)
-            _require(self.gangs.get(gang.key) is gang, "{} of {} is not known", gang, record)
-            _require((uid in gang.pending) == (record.state is _UNSCHEDULED), "{} pends", record)
-            _require((uid in gang.waiting) == (record.state is _WAITING), "{} waits", record)
-            _require((uid in self.waiting) == (record.state is _WAITING), "{} waits on", record)
-            _require(record.needs == table.needs(record.pod.requests), "{} needs other", record)
-            _require(record.leaf == gang.leaf_of(record.info, record.role), "{} in a leaf", record)
-            info = record.info
-            _require(uid not in gang.tried or uid in gang.pending, "{} counts as tried", record)
-            if info is not None:
-                _require(info.members.state(uid) is record.state, "{} is counted otherwise", record)
-            must_hold = record.state in (_WAITING, _BINDING, _ASSIGNED)
-            _require(record.slot >= 0 if must_hold else True, "{} holds no node", record)
-            if record.slot >= 0:
-                _require(self._on[record.slot][uid] is record, "{} is not on its node", record)
-                mine = usage.setdefault(self.account_of(record.pod), {})
-                for number, amount in record.needs:
-                    used[record.slot][number] += amount
-                    mine[number] = mine.get(number, 0) + amount
-        kept = Counter(hold.slot for hold in self.holds)
-        _require(kept == table._kept, "slots {} are kept, not {}", table._kept, kept)
-        for hold in self.holds:
-            _require(not hold.is_lent, "{} is still lent", hold)
-            for number, amount in hold.needs:
-                used[hold.slot][number] += amount
-        for slot, state in enumerate(table.state_of):
-            left = tuple([o - u for o, u in zip(state.offered, used[slot], strict=True)])
-            _require(
-                left == state.free, "{} has {} free, not {}", table.names[slot], state.free, left
-            )
-        for account, found in self.usage.items():
-            mine = usage.get(account, {})
-            _require({n: a for n, a in found.items() if a} == mine, "usage of {}", account)
-        holders = sum(record.slot >= 0 for record in self.pods.values())
-        _require(sum(map(len, self._on.values())) == holders, "{} pods hold nodes", holders)
-        members = sum(len(gang.members) for gang in self.gangs.values())
-        _require(members == len(self.pods), "{} members, {} pods", members, len(self.pods))
-        _require(not self._planned, "a plan is still shown")
-        _require(not self._lifted, "pods are still lifted")
-        ending = {uid for uid, record in self.pods.items() if record.state is _TERMINATING}
-        _require(ending == set(self.terminating), "{} terminate", self.terminating)
-        priorities = Counter(r.gang.priority for r in self.pods.values() if r.slot >= 0)
-        _require(priorities == self.priorities, "priorities {}", self.priorities)
-        for gang in self.gangs.values():
-            _require(all(self.gang_of.get(key) is gang for key in gang.infos), "groups of {}", gang)
-            tried = Counter(record.info.key for record in gang.tried.values() if record.info)
-            counted = {key: info.tried for key, info in gang.infos.items() if info.tried}
-            _require(tried == counted, "{} has tried {}, not {}", gang, tried, counted)
-        for key, gang in self.gang_of.items():
-            _require(self.gangs.get(gang.key) is gang, "{} of {} is not known", gang, key)
-            info = registry.get(key)
-            _require(gang.infos.get(key) is info is not None, "{} has another group {}", gang, key)
-
 
 def _told_apart(node: Node) -> tuple[Any, ...]:
     """Return what decides in which domains a node is counted."""
@@ -547,9 +471,3 @@ class NodesBySlot(Mapping[int, NodeView]):
 
     def __len__(self) -> int:
         return self._records.table.count
-
-
-def _require(holds: bool, problem: str, *subjects: object) -> None:
-    """Require what must hold; *problem* is formatted only if it does not, as that is slow."""
-    if not holds:
-        raise InternalError(problem.format(*subjects))

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gangsched._version import __version__
+from gangsched.core.records.check import check_records
 from gangsched.core.snapshot.forms import SNAPSHOT
 from gangsched.core.snapshot.read import read_into
 from gangsched.core.snapshot.rows import SnapshotRow
@@ -54,7 +55,7 @@ def to_state(blank: State, data: object) -> SnapshotRow:
         rows = SNAPSHOT.read(given, "")
         _check_made_for(blank, rows)
         read_into(blank, rows)
-        blank.records.check()
+        check_records(blank.records)
         blank.queue.check(blank.records.gangs.values())
     except InternalError as error:
         expected = f"consistent: {error.invariant}"
