@@ -171,20 +171,26 @@ class Records:
             elif state is _TERMINATING:
                 self.terminating[uid] = record
             record.state = state
-            has_ended = self.notes_ended and state in OVER and before in _BOUND
-            if has_ended and record.pod.node_name is not None:
-                self.ended.append(record.pod)
+            if self.notes_ended and before in _BOUND:
+                self._note_ended(record)
             if record.info is not None:
                 record.info.members.set(uid, state)
         if record.slot != slot:
             if record.slot >= 0:
                 self._leave(record, since)
             record.slot = slot
-            record.node = self.table.names[slot] if slot >= 0 else None
-            if slot >= 0:
+            if slot < 0:
+                record.node = None
+            else:
+                record.node = self.table.names[slot]
                 if not is_taken:
                     self.table.take(slot, record.needs)
                 self._come(record)
+
+    def _note_ended(self, record: PodRecord) -> None:
+        """Note that a pod that was bound uses its node no longer, if it has ended."""
+        if record.state in OVER and record.pod.node_name is not None:
+            self.ended.append(record.pod)
 
     def add(self, record: PodRecord) -> None:
         """Add a pod, which has joined its group; its state is set by ``move``. O(1)."""
@@ -267,20 +273,25 @@ class Records:
             self.confirmed.add(name)
         self.altered += 1
         if node is None:
-            for record in () if slot is None or before is None else self.holders(slot):
-                self._uncount(record)
+            if slot is not None and before is not None:
+                for record in self.holders(slot):
+                    self._uncount(record)
             table.remove(name)
         else:
             table.set(node, signature)
         if before is None or node is None or _told_apart(before) != _told_apart(node):
             counts.nodes_changed()
         if before is None and node is not None:
-            was_active = counts.is_active
-            for record in self.holders(table.slots[name]):
-                self._count(record)
-                if counts.is_active and not was_active:
-                    break  # this has counted all of them
+            self._count_holders(table.slots[name])
         return True
+
+    def _count_holders(self, slot: int) -> None:
+        """Count the pods that were on a node before it was known."""
+        was_active = self.counts.is_active
+        for record in self.holders(slot):
+            self._count(record)
+            if self.counts.is_active and not was_active:
+                break  # this has counted all of them
 
     def _come(self, record: PodRecord) -> None:
         self._on.setdefault(record.slot, {})[record.uid] = record
