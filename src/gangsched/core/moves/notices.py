@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from gangsched.core.records.gang import Gang, PodRecord, by_seq
 from gangsched.core.state import State
-from gangsched.events import Effect, GroupIncomplete, PodNotAdmitted, PodUnschedulable
+from gangsched.events import GroupIncomplete, PodNotAdmitted, PodUnschedulable
 from gangsched.model import GroupKey
 from gangsched.primitives import quorum
 from gangsched.primitives.registry import PodGroupInfo
@@ -62,18 +62,7 @@ def not_admitted(
         if not is_known:
             state.out.append(PodNotAdmitted(gang.pod.uid, denial))
         return
-    present, absent = presence(state, info)
-    has_minimum = gang.is_bundle or info.min_available is not None
-    is_present = has_minimum and present >= (info.min_available or 0) and not absent
-    notice: Effect | None = None
-    if told:
-        reason = told
-    elif is_present:  # another group of its bundle is not complete, or another plugin refuses it
-        waits = f"pod group {info.key} waits for another group of its bundle"
-        reason = waits if gang.is_bundle else denial
-    else:
-        notice = GroupIncomplete(info.key, present, info.min_available, absent)
-        reason = incomplete(info.key)
+    reason, notice = _why_not_admitted(state, gang, info, denial, told)
     others: list[PodRecord] = []
     for record in reversed(gang.pending.values()):
         if record.reason != reason or record.told != reason:
@@ -87,6 +76,22 @@ def not_admitted(
         record.reason = reason
         if record.told != reason:
             tell(state, record, reason)
+
+
+def _why_not_admitted(
+    state: State, gang: Gang, info: PodGroupInfo, denial: str, told: str
+) -> tuple[str, GroupIncomplete | None]:
+    """Return what the members of a group are told, and the notice if it is incomplete."""
+    present, absent = presence(state, info)
+    has_minimum = gang.is_bundle or info.min_available is not None
+    is_present = has_minimum and present >= (info.min_available or 0) and not absent
+    if told:
+        return told, None
+    if not is_present:
+        return incomplete(info.key), GroupIncomplete(info.key, present, info.min_available, absent)
+    if gang.is_bundle:
+        return f"pod group {info.key} waits for another group of its bundle", None
+    return denial, None  # another plugin than that of groups refuses it
 
 
 def incomplete(key: GroupKey) -> str:
