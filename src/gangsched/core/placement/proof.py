@@ -63,11 +63,8 @@ def proof(task: Task, budget: int) -> Proof | None:
 
 
 def _sentence(found: Proof, pod_class: PodClass, diagnosis: Diagnosis) -> str:
-    """Return the reason of a failed attempt: a proof, and which constraints refuse a member."""
-    if not pod_class.memo.refresh().total:
-        return str(diagnosis)
-    reads_others = pod_class.is_asked_late
-    if reads_others and isinstance(found, Shortage) and found.resource is None:
+    """Return a proof, and which constraints refuse a member that fits on some node."""
+    if pod_class.is_asked_late and isinstance(found, Shortage) and found.resource is None:
         return f"{found}: {diagnosis}"
     named = [f"{n} {why}" for why, n in diagnosis.reasons if not why.startswith(_OF_CAPACITY)]
     return f"{found}; of {diagnosis.nodes} nodes: {', '.join(named)}" if named else str(found)
@@ -241,19 +238,28 @@ def why_not(
     """
     within = proof.within if isinstance(proof, Shortage) else ""
     pod_class = member.pod_class
+    # the member fits on no node, see R1
     if found is not None and pod_class is not None and not pod_class.memo.refresh().total:
         return str(found)
+    # it fits, but no domain of that level exists: one that does is named with its value
     if within and "=" not in within:
         return f"no node that can take it has the label {within}"
-    if found is not None and found.nodes and not found.reasons and not found.refusal:
+    if found is not None and _is_refused_nowhere(found):
         return str(proof or "each member fits, but no placement of all was found")
-    reserved = withheld(pod_class, holds) if proof and holds and pod_class is not None else {}
-    if within or proof is None or found is None or pod_class is None:
-        return str(proof or found) + _reserved(reserved)
-    return _sentence(proof, pod_class, found) + _reserved(reserved)
+    if proof is None or pod_class is None:
+        return str(proof or found)
+    # what is short within a domain says nothing of the other nodes
+    reason = str(proof) if within or found is None else _sentence(proof, pod_class, found)
+    return reason + _reserved(withheld(pod_class, holds) if holds else {})
+
+
+def _is_refused_nowhere(found: Diagnosis) -> bool:
+    """Return whether there are nodes, and none of them refuses the member."""
+    return found.nodes > 0 and not found.reasons and not found.refusal
 
 
 def _reserved(owners: Mapping[int, str]) -> str:
+    """Return for whom free capacity is held, to be added to a reason; or ``""``."""
     if not owners:
         return ""
     nodes = "1 node" if len(owners) == 1 else f"{len(owners)} nodes"
