@@ -27,6 +27,7 @@ from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
 from gangsched.events import Bind, GroupScheduled, Release
 from gangsched.explain import Diagnosis
+from gangsched.model import PodUID
 from gangsched.outcomes import SKIP, EvictGroup, Unschedulable
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.registry import PodGroupInfo
@@ -345,21 +346,11 @@ def _release(
     state: State, members: Sequence[PodRecord], binds: list[Bind], refused: Mapping[int, str]
 ) -> None:
     """Release members to be bound. O(members)."""
-    gang, waiting = members[0].gang, state.records.waiting
+    gang = members[0].gang
     bind_of = {bind.uid: bind for bind in binds}
     for some in by_group(members):
-        info = some[0].info
         gone = [record for record in some if record.seq not in refused]
-        for record in gone:
-            if waiting.earliest < math.inf:
-                waiting.remove(record.uid)
-            state.records.move(record, _BINDING, record.slot)
-            state.pods_changed = True
-        if info is not None and info.attempt_started_at is not None:
-            _succeed(state, info)
-        if info is not None and gone:
-            state.out.append(Release(info.key, tuple([record.uid for record in gone])))
-        state.out += [bind_of[record.uid] for record in gone]
+        _release_group(state, some[0].info, gone, bind_of)
     left = [record for record in members if record.seq in refused]
     for record in left:
         attempt_steps.give_back(state, record, _UNSCHEDULED, "refused")
@@ -374,6 +365,26 @@ def _release(
     for record in left[:1]:
         failure = Failure(member=record, reason=refused[record.seq], verdict=SKIP)
         fail(state, gang, failure, Tried.ALONE)
+
+
+def _release_group(
+    state: State,
+    info: PodGroupInfo | None,
+    gone: Sequence[PodRecord],
+    bind_of: Mapping[PodUID, Bind],
+) -> None:
+    """Let members of one group go, and end its attempt, also if all of them were refused."""
+    waiting = state.records.waiting
+    for record in gone:
+        if waiting.earliest < math.inf:
+            waiting.remove(record.uid)
+        state.records.move(record, _BINDING, record.slot)
+        state.pods_changed = True
+    if info is not None and info.attempt_started_at is not None:
+        _succeed(state, info)
+    if info is not None and gone:
+        state.out.append(Release(info.key, tuple([record.uid for record in gone])))
+    state.out += [bind_of[record.uid] for record in gone]
 
 
 def _succeed(state: State, info: PodGroupInfo) -> None:
