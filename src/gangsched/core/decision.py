@@ -165,22 +165,38 @@ def fail_alone(
         found: Why no node takes the first one of the others.
     """
     left = [r for r in pods if r.state is _UNSCHEDULED and r not in refused]
-    if not left and refused and all(isinstance(why, Diagnosis) for why in refused.values()):
-        # only an event can help, as where no node fits
-        left, found = [*refused], _as_diagnosis(next(iter(refused.values())))
-        refused = dict[PodRecord, Diagnosis | str]()
-    first = None
     if refused and not left:
-        first = next(r for r, why in refused.items() if isinstance(why, str))
+        _fail_refused(state, gang, refused)
+        return
+    for record, why in refused.items():
+        if record.state is _UNSCHEDULED:
+            notices.tell(state, record, str(why))
+    if left and found is not None:
+        _fail_unplaced(state, gang, left, found)
+
+
+def _fail_refused(state: State, gang: Gang, refused: _Refused) -> None:
+    """Tell the members why PreFilter refuses them, if it refuses all that are left."""
+    diagnoses = [why for why in refused.values() if isinstance(why, Diagnosis)]
+    if len(diagnoses) == len(refused):  # only an event can help, as where no node fits
+        _fail_unplaced(state, gang, [*refused], diagnoses[0])
+        return
+    first = next(record for record, why in refused.items() if isinstance(why, str))
     for record, why in refused.items():
         if record.state is _UNSCHEDULED and record is not first:
             notices.tell(state, record, str(why))
-    if first is not None:
-        fail(state, gang, Failure(member=first, reason=str(refused[first])), Tried.ALONE)
-    elif left and found is not None and gang.backoff_until <= state.records.now:
-        told = [each for each in left if each.told != str(found)]
-        failure = Failure(member=left[0], reason=str(found), diagnosis=found, told=told)
-        fail(state, gang, failure, Tried.ALONE)
+    fail(state, gang, Failure(member=first, reason=str(refused[first])), Tried.ALONE)
+
+
+def _fail_unplaced(
+    state: State, gang: Gang, members: Sequence[PodRecord], found: Diagnosis
+) -> None:
+    """Tell members that they found no node, and block their demand."""
+    if gang.backoff_until > state.records.now:
+        return  # it has failed for another member meanwhile
+    told = [record for record in members if record.told != str(found)]
+    failure = Failure(member=members[0], reason=str(found), diagnosis=found, told=told)
+    fail(state, gang, failure, Tried.ALONE)
 
 
 def _as_diagnosis(why: Diagnosis | str) -> Diagnosis | None:
