@@ -27,7 +27,6 @@ from __future__ import annotations
 from typing import Any, Final, TypeAlias
 
 from gangsched.core.admission import accounts, restarts
-from gangsched.core.attempt.commit import recheck
 from gangsched.core.attempt.pending_members import (
     bundle_problem,
     demand_of,
@@ -35,6 +34,7 @@ from gangsched.core.attempt.pending_members import (
     split,
     waits_for,
 )
+from gangsched.core.attempt.waiting_members import recheck
 from gangsched.core.moves import attempt_steps, lost_nodes, notices, pod_ends
 from gangsched.core.moves.rejection import apply_verdict, reject
 from gangsched.core.preemption import nominations

@@ -8,37 +8,29 @@ Rules:
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from attrs import evolve
 
 from gangsched.core.attempt.ends import Failure, Tried, ask_post_filter, fail
+from gangsched.core.attempt.release import Prepared, is_quorum_without, prepare, release
+from gangsched.core.attempt.reserve_and_permit import Answers
+from gangsched.core.attempt.waiting_members import waiting_siblings
 from gangsched.core.moves import attempt_steps, notices
 from gangsched.core.moves.undo import Undo
-from gangsched.core.placement.late import accepted
 from gangsched.core.placement.task import Task
 from gangsched.core.points import Waits
-from gangsched.core.records.gang import Gang, PodRecord, by_group, by_seq
-from gangsched.core.records.trial import Trial
+from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.cycle_state import CycleState
-from gangsched.errors import GangschedError
-from gangsched.events import Bind, GroupScheduled, Release
 from gangsched.explain import Diagnosis
-from gangsched.model import PodUID
-from gangsched.outcomes import SKIP, EvictGroup, Unschedulable
+from gangsched.outcomes import EvictGroup
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.registry import PodGroupInfo
-from gangsched.profile.calls import name_of
 
-__all__ = ["allow", "commit", "recheck"]
+__all__ = ["commit"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
-_BINDING: Final = MemberState.BINDING
-_Prepared: TypeAlias = tuple[list[Bind], dict[int, str]]
-"""The binds of members that go, and why others of them are refused, by number."""
 
 
 def commit(
@@ -75,14 +67,14 @@ def commit(
     # asked before any member is released, which would be evicted again
     if tried is Tried.ALONE and _gives_up(state, gang, ready, task.diagnosis, undo):
         return False
-    asked = _Asked(state, tried)
-    refusal = asked.ask(members)
+    answers = Answers(state, alone=tried is Tried.ALONE)
+    refusal = answers.ask(members)
     if refusal is not None:
         _refuse(state, gang, members, *refusal, tried)
     else:
-        members = [record for record in members if record not in asked.refused]
-        _let_go(state, gang, members, asked.waits, tried)
-    for record, (reason, cycle) in asked.refused.items():
+        members = [record for record in members if record not in answers.refused]
+        _let_go(state, gang, members, answers.waits, tried)
+    for record, (reason, cycle) in answers.refused.items():
         if gang.backoff_until > state.records.now:
             notices.tell(state, record, reason)
         else:
@@ -125,120 +117,6 @@ def _refuse(
     fail(state, gang, Failure(member=refused, reason=reason, cycle=cycle, verdict=verdict), tried)
 
 
-class _Asked:
-    """What Reserve and Permit say of the members that were assumed.
-
-    Attributes:
-        waits: The plugins that let members wait, by number.
-        refused: The members that go alone and are refused, each with the reason and its cycle.
-    """
-
-    def __init__(self, state: State, tried: Tried) -> None:
-        self._state = state
-        self._alone = tried is Tried.ALONE
-        self._reserved: set[PodRecord] = set()
-        self.waits: dict[int, Waits] = {}
-        self.refused: dict[PodRecord, tuple[str, CycleState]] = {}
-
-    def ask(self, members: Sequence[PodRecord]) -> tuple[PodRecord, str] | None:
-        """Ask about all; return a member that is refused, and why, if all are given back."""
-        for some in by_group(members):
-            refusal = self._reserve(some) or self._permit(some) or self._speak_for_all(some)
-            if refusal is not None:
-                return refusal
-        if self.waits and len(by_group(members)) > 1:
-            staying = next(record for record in members if record not in self.refused)
-            return staying, "the groups of a bundle do not wait on permit"
-        return None
-
-    def _reserve(self, some: Sequence[PodRecord]) -> tuple[PodRecord, str] | None:
-        """Ask Reserve about the members of a group: first what holds for all of them."""
-        points, now = self._state.points, self._state.records.now
-        wide, each = self._state.settings.profile.group_wide["reserve"]
-        asked = points.each_concerned("reserve wide", wide, some[:1])
-        of_group = len(asked)
-        asked += points.each_concerned("reserve each", each, some)
-        for number, (record, plugins) in enumerate(asked):
-            if record in self.refused:
-                continue
-            has_notes = bool(self._reserved) and record not in self._reserved  # of its siblings
-            denied = _refused_by_notes(self._state, record) if has_notes else None
-            denied = denied or points.reserve(record, now, plugins)
-            self._reserved.add(record)
-            if denied is not None and (number < of_group or not self._goes_without(record, denied)):
-                return record, denied.reason
-        return None
-
-    def _permit(self, some: Sequence[PodRecord]) -> tuple[PodRecord, str] | None:
-        """Ask Permit about the members of a group: first what holds for all of them."""
-        points, now = self._state.points, self._state.records.now
-        left = [record for record in some if record not in self.refused]
-        wide, each = self._state.settings.profile.group_wide["permit"]
-        asked = [(left[0], wide)] if wide and left else []
-        asked += [(record, each) for record in left if each]
-        for record, plugins in asked:
-            answer = points.permit(record, now, plugins)
-            if isinstance(answer, Unschedulable):
-                if plugins is wide or not self._goes_without(record, answer):
-                    return record, answer.reason
-                continue
-            for waiting in (left if plugins is wide else [record]) if answer else ():
-                own = (*self.waits.get(waiting.seq, ()), *answer)
-                self.waits[waiting.seq] = tuple(sorted(own, key=self._rank))
-        return None
-
-    def _rank(self, wait: tuple[str, float]) -> int:
-        """Return where a plugin stands in the profile."""
-        return [name_of(plugin) for plugin in self._state.settings.profile.permit].index(wait[0])
-
-    def _speak_for_all(self, some: Sequence[PodRecord]) -> tuple[PodRecord, str] | None:
-        """Let another member speak for its group at Reserve if the first one was refused."""
-        left = [record for record in some if record not in self.refused]
-        if not left or left[0] is some[0]:
-            return None
-        wide = self._state.settings.profile.group_wide["reserve"][0]
-        points, now = self._state.points, self._state.records.now
-        for record, plugins in points.each_concerned("reserve wide", wide, left[:1]):
-            denied = points.reserve(record, now, plugins)
-            if denied is not None:
-                return record, denied.reason
-        return None
-
-    def _goes_without(self, record: PodRecord, denied: Unschedulable) -> bool:
-        """Let the others go on without a member that goes alone; return whether they may."""
-        if not self._alone:
-            return False
-        assert record.cycle is not None
-        self.waits.pop(record.seq, None)
-        self.refused[record] = (denied.reason, record.cycle)
-        attempt_steps.give_back(self._state, record, _UNSCHEDULED, "refused")
-        return True
-
-
-def _refused_by_notes(state: State, record: PodRecord) -> Unschedulable | None:
-    """Return why a filter refuses a planned node after siblings were reserved; None if none does.
-
-    Pod by pod, ``filter`` reads what ``reserve`` noted of the siblings before. Members of a gang
-    are all planned first, so those plugins that have both methods are asked once more. One with
-    ``add_pod`` was told of the planned siblings.
-    """
-    assert record.pod_class is not None
-    assert record.cycle is not None
-    own = [late for late in record.pod_class.late if late.filters and _notes(late.plugin)]
-    if not own:
-        return None
-    with Trial(state.records) as trial:
-        trial.lift([record])
-        return accepted(own, record, record.cycle, state.views, record.slot)
-
-
-def _notes(plugin: Any) -> bool:
-    return callable(getattr(plugin, "reserve", None)) and not hasattr(plugin, "add_pod")
-
-
-# Members go, or wait ----------------------------------------------------------------------------
-
-
 def _let_go(
     state: State,
     gang: Gang,
@@ -252,39 +130,18 @@ def _let_go(
     going = [record for record in members if record.seq not in waits]
     kept = [record for record in members if record.seq in waits]
     if going and tried is not Tried.ALONE:
-        before, staying = _waiting_siblings(state, gang, members)
+        before, staying = waiting_siblings(state, gang, members)
         going, kept = [*before, *going], [*kept, *staying]
-    prepared: _Prepared | str | None = None
-    if going and (not kept or _is_quorum_without(state, going, kept)):
-        prepared = _prepare(state, going, kept)
+    prepared: Prepared | str | None = None
+    if going and (not kept or is_quorum_without(state, going, kept)):
+        prepared = prepare(state, going, kept)
     if isinstance(prepared, tuple):
-        _release(state, going, *prepared)
+        release(state, going, *prepared)
         _wait(state, [record for record in members if record.seq in waits], waits)
     elif waits or prepared is None:
         _wait(state, members, waits)
     else:
         _refuse(state, gang, members, members[-1], prepared, tried)
-
-
-def _waiting_siblings(
-    state: State, gang: Gang, members: Sequence[PodRecord]
-) -> tuple[list[PodRecord], list[PodRecord]]:
-    """Return which members that waited before may go with others by now, and which may not.
-
-    What holds for the whole group was just asked.
-    """
-    before = sorted((r for r in gang.waiting.values() if r not in members), key=by_seq)
-    _wide, each = state.settings.profile.group_wide["permit"]
-    kept: list[PodRecord] = []
-    for sibling in before if each else ():
-        names = _pending(state, sibling)
-        own = tuple(plugin for plugin in each if name_of(plugin) in names)
-        answer = state.points.permit(sibling, state.records.now, own) if own else ()
-        if isinstance(answer, Unschedulable):
-            state.refused[sibling.uid] = answer.reason
-        if answer:
-            kept.append(sibling)
-    return [sibling for sibling in before if sibling not in kept], kept
 
 
 def _wait(state: State, members: Sequence[PodRecord], waits: Mapping[int, Waits]) -> None:
@@ -298,200 +155,3 @@ def _wait(state: State, members: Sequence[PodRecord], waits: Mapping[int, Waits]
         timeout = max(entry.deadline for entry in state.records.waiting.of(info.key)) - now
     for record in members:
         attempt_steps.wait(state, record, waits.get(record.seq, ()), timeout)
-
-
-def _prepare(
-    state: State, members: Sequence[PodRecord], kept: Sequence[PodRecord] = ()
-) -> _Prepared | str:
-    """Ask PreBind and Bind of members that may go together; nothing changes.
-
-    Args:
-        state: The state.
-        members: The members.
-        kept: Members of the same groups that hold nodes and keep waiting.
-
-    Returns:
-        The binds, and why members are refused; or why too few are left for a quorum.
-    """
-    refused: dict[int, str] = {}
-    binds: list[Bind] = []
-    asks = bool(state.settings.profile.pre_bind)
-    for record in members:
-        denied = state.points.pre_bind(record, state.records.now) if asks else None
-        if denied is None:
-            binds.append(state.points.bind(record, state.records.now))
-        else:
-            refused[record.seq] = denied.reason
-    without = [*kept, *(record for record in members if record.seq in refused)]
-    if without and not _is_quorum_without(state, members, without):
-        return next(iter(refused.values()), "")
-    return binds, refused
-
-
-def _is_quorum_without(
-    state: State, members: Sequence[PodRecord], without: Sequence[PodRecord]
-) -> bool:
-    """Return whether members may be released though others that hold nodes do not count."""
-    for info in {r.info.key: r.info for r in members if r.info is not None}.values():
-        needed = state.points.roles_needed(info)
-        lost = [record for record in without if record.info is info]
-        for role, more in needed.items():
-            if more + (sum(r.role == role for r in lost) if role else len(lost)) > 0:
-                return False
-    left_out = {record.seq for record in without}
-    return any(record.seq not in left_out for record in members)
-
-
-def _release(
-    state: State, members: Sequence[PodRecord], binds: list[Bind], refused: Mapping[int, str]
-) -> None:
-    """Release members to be bound. O(members)."""
-    gang = members[0].gang
-    bind_of = {bind.uid: bind for bind in binds}
-    for some in by_group(members):
-        gone = [record for record in some if record.seq not in refused]
-        _release_group(state, some[0].info, gone, bind_of)
-    left = [record for record in members if record.seq in refused]
-    for record in left:
-        attempt_steps.give_back(state, record, _UNSCHEDULED, "refused")
-    if gang.backoff_until <= state.records.now:  # otherwise the bind of a member has failed since
-        gang.note_failures(0, -math.inf, "")
-    gang.refused, gang.giving_way = None, ""
-    if not gang.waiting:
-        gang.is_whole = False
-        gang.end_attempt()
-    for record in left[1:]:
-        notices.tell(state, record, refused[record.seq])
-    for record in left[:1]:
-        failure = Failure(member=record, reason=refused[record.seq], verdict=SKIP)
-        fail(state, gang, failure, Tried.ALONE)
-
-
-def _release_group(
-    state: State,
-    info: PodGroupInfo | None,
-    gone: Sequence[PodRecord],
-    bind_of: Mapping[PodUID, Bind],
-) -> None:
-    """Let members of one group go, and end its attempt, also if all of them were refused."""
-    waiting = state.records.waiting
-    for record in gone:
-        if waiting.earliest < math.inf:
-            waiting.remove(record.uid)
-        state.records.move(record, _BINDING, record.slot)
-        state.pods_changed = True
-    if info is not None and info.attempt_started_at is not None:
-        _succeed(state, info)
-    if info is not None and gone:
-        state.out.append(Release(info.key, tuple([record.uid for record in gone])))
-    state.out += [bind_of[record.uid] for record in gone]
-
-
-def _succeed(state: State, info: PodGroupInfo) -> None:
-    """End an attempt whose members are released, and post ``GroupScheduled``. O(1)."""
-    info.was_scheduled = info.is_binding = True
-    info.started_by = info.attempts
-    if info.members.collected and info.stands(done=False).is_met:
-        info.members.forget_collected()  # they belong to what ran before, not to this start
-    info.last_failure_at = info.attempt_started_at = None
-    since = state.records.now if info.complete_at is None else info.complete_at
-    state.out.append(
-        GroupScheduled(info.key, info.attempts, info.scheduled, state.records.now - since)
-    )
-
-
-# Waiting members are asked about again ----------------------------------------------------------
-
-
-def recheck(state: State, gang: Gang) -> None:
-    """Ask the pending permit plugins of waiting members again, and release those that may go.
-
-    A plugin that answers for the whole group is asked about one member.
-    """
-    members = sorted(gang.waiting.values(), key=by_seq)
-    again = _AskedAgain(state)
-    prepared: _Prepared | str | None = None
-    try:
-        for some in by_group(members):
-            again.ask(some)
-        ready = [r for r in members if not again.left.get(r.seq) and r.seq not in again.refused]
-        kept = [r for r in members if r not in ready]
-        if not again.is_blocked and ready and (not kept or _is_quorum_without(state, ready, kept)):
-            prepared = _prepare(state, ready, kept)
-    except GangschedError as error:
-        state.points.deferred.append(error)
-        return
-    for record in members:
-        if record.seq in again.refused:
-            state.refused[record.uid] = again.refused[record.seq]
-    if isinstance(prepared, tuple):
-        _release(state, ready, *prepared)
-        return
-    quorum = state.settings.profile.quorum
-    more = [] if quorum is None else [name_of(quorum)]
-    for record in members:
-        left = again.left.get(record.seq, _pending(state, record))
-        _note_pending(state, record, [*left, *more])
-
-
-class _AskedAgain:
-    """What pending permit plugins say now of members that wait.
-
-    Attributes:
-        left: The plugins that are pending still, by the number of a member.
-        refused: Why members are refused, by number.
-        is_blocked: Whether a plugin that answers for a whole group lets it wait, or refuses it.
-    """
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-        self._profile = state.settings.profile
-        self.left: dict[int, list[str]] = {}
-        self.refused: dict[int, str] = {}
-        self.is_blocked = False
-
-    def ask(self, members: Sequence[PodRecord]) -> None:
-        """Ask about the waiting members of one group."""
-        state, profile, first = self._state, self._profile, members[0]
-        wide, each = profile.group_wide["permit"]
-        pending = {name for record in members for name in _pending(state, record)}
-        asked = tuple(p for p in wide if p is profile.quorum or name_of(p) in pending)
-        answer = state.points.permit(first, state.records.now, asked)
-        if isinstance(answer, Unschedulable):
-            self.refused[first.seq] = answer.reason
-            self.is_blocked = True
-            return
-        self.is_blocked |= bool(answer)
-        done = {name_of(plugin) for plugin in wide} - {name for name, _timeout in answer}
-        for record in members:
-            names = [name for name in _pending(state, record) if name not in done]
-            own = tuple(p for p in each if name_of(p) in names)
-            self.left[record.seq] = self._ask_own(record, names, own) if own else names
-
-    def _ask_own(self, record: PodRecord, names: list[str], own: Iterable[Any]) -> list[str]:
-        """Return which plugins are pending of a member after its own were asked."""
-        found = self._state.points.permit(record, self._state.records.now, tuple(own))
-        if isinstance(found, Unschedulable):
-            self.refused[record.seq] = found.reason
-            return names
-        waits = {name for name, _timeout in found}
-        mine = {name_of(plugin) for plugin in own}
-        return [name for name in names if name in waits or name not in mine]
-
-
-def allow(state: State, record: PodRecord, plugin: str) -> None:
-    """Note that a permit plugin allows a waiting pod."""
-    _note_pending(state, record, [name for name in _pending(state, record) if name != plugin])
-
-
-def _pending(state: State, record: PodRecord) -> tuple[str, ...]:
-    entry = state.records.waiting.get(record.uid)
-    return () if entry is None else entry.pending_plugins
-
-
-def _note_pending(state: State, record: PodRecord, names: Sequence[str]) -> None:
-    entry = state.records.waiting.get(record.uid)
-    if entry is not None:
-        pending = tuple([name for name in entry.pending_plugins if name in names])
-        if pending != entry.pending_plugins:
-            state.records.waiting.replace(evolve(entry, pending_plugins=pending))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangsched.core.attempt.commit import allow
+from gangsched.core.attempt.waiting_members import allow
 from gangsched.core.intake.pods import read_pod
 from gangsched.core.moves import attempt_steps, notices
 from gangsched.core.moves.lost_nodes import lose
