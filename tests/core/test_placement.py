@@ -17,6 +17,7 @@ from gangsched import InMemoryCluster, Node, NodeAdded, NodeName, Pod, PodAdded,
 from gangsched.core.nodes.domains import EVERYWHERE
 from gangsched.core.placement.search import search
 from gangsched.core.placement.task import Task
+from gangsched.core.placement.tree_walk import place_elastic, place_minimum
 from gangsched.core.records.gang import Gang
 from gangsched.core.scheduler import Scheduler
 from gangsched.primitives.gang_tree import HOST, SubGroup, Within
@@ -197,10 +198,10 @@ def is_placed_exactly(case: Case) -> None:
     task, tree = task_of(case)
     exists = any(meets(case, placed) for placed in placements(case))
     task.table.begin()
-    is_placed = task.minimum(tree, EVERYWHERE) or search(task, 100_000)
+    is_placed = place_minimum(task, tree, EVERYWHERE) or search(task, 100_000)
     assert is_placed is exists
     if is_placed:
-        task.elastic(tree)
+        place_elastic(task, tree)
         placed: dict[tuple[str, int], int | None] = {}
         for record, slot in task.nodes:
             leaf, _, index = record.pod.name.partition("-")
@@ -249,10 +250,10 @@ def test_like_members_are_placed_exactly_if_whole_slices_fit(
     most = max(fit.values())
     task, tree = task_of(case)
     task.table.begin()
-    is_placed = task.minimum(tree, EVERYWHERE)
+    is_placed = place_minimum(task, tree, EVERYWHERE)
     assert is_placed is (most >= least)
     if is_placed:
-        task.elastic(tree)
+        place_elastic(task, tree)
         on = Counter(slot for _record, slot in task.nodes)
         assert all(count % part == 0 and count <= nodes[slot][0] for slot, count in on.items())
         by_rack = Counter(nodes[slot][1:] for slot in on.elements())

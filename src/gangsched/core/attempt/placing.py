@@ -16,6 +16,7 @@ from gangsched.core.nodes.domains import EVERYWHERE
 from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.placement.search import search
 from gangsched.core.placement.task import Task
+from gangsched.core.placement.tree_walk import place_elastic, place_minimum
 from gangsched.core.queue.demand import Demand
 from gangsched.core.records.gang import Gang, PodRecord, by_group
 from gangsched.core.records.trial import Trial
@@ -72,7 +73,8 @@ def pre_filter(
 
 def place_gang(state: State, gang: Gang, task: Task) -> bool:
     """Place the minima, then what else fits; return whether the minima are placed."""
-    is_placed = bool(task.nodes) or task.minimum(gang.tree, EVERYWHERE)  # some were nominated
+    were_nominated = bool(task.nodes)
+    is_placed = were_nominated or place_minimum(task, gang.tree, EVERYWHERE)
     if not is_placed and (task.is_denied or not _search(state, gang, task)):
         return False
     task.failed = task.diagnosis = None
@@ -137,7 +139,7 @@ def _place_more(state: State, gang: Gang, task: Task, needed: int, *, elastic: b
     """
     if not state.records.quotas.is_used:
         if elastic:
-            task.elastic(gang.tree)
+            place_elastic(task, gang.tree)
         return
     allowance = accounts.Allowance(state, gang, starts=needed > 0)
     task.leave_out(_over(task, 0, needed, allowance))
@@ -145,7 +147,7 @@ def _place_more(state: State, gang: Gang, task: Task, needed: int, *, elastic: b
     while elastic:
         rest = allowance.copy()
         task.leave_out([record for record in task.unplaced() if not rest.allows(record)])
-        task.elastic(gang.tree)
+        place_elastic(task, gang.tree)
         over = _over(task, placed, placed, rest)
         if not over:
             return
@@ -233,7 +235,7 @@ def places(
     with trial.placing():
         if needed is None:
             return list(task.nodes) if place_alone(state, gang, task) else None
-        is_placed = task.minimum(gang.tree, EVERYWHERE) or (
+        is_placed = place_minimum(task, gang.tree, EVERYWHERE) or (
             not task.is_denied and search(task, budget)
         )
         count(task.steps)

@@ -17,6 +17,7 @@ from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.nodes.node_table import GONE
 from gangsched.core.placement.orders import explore
 from gangsched.core.placement.task import Task
+from gangsched.core.placement.tree_walk import lacks, options
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.packing.pack import (
     BudgetExhausted,
@@ -96,8 +97,8 @@ def _assignments(
     """Yield domains of the chosen sub groups: each below that of its parent, large enough alone."""
     domains = [under]
     if tree.within is not None:
-        domains = [domain for domain, _slices in task.options(tree, under)]
-        if not domains and not task.lacks(tree):
+        domains = [domain for domain, _slices in options(task, tree, under)]
+        if not domains and not lacks(task, tree):
             yield dict(given)  # its members stay away
     children = [child for child in tree.children if child.key in keys]
     for domain in domains:

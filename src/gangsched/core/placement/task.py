@@ -1,11 +1,8 @@
-"""Where the members of a gang go: all minima of the tree first, then what else fits.
+"""The members of a gang that are to be placed, and how some of them take nodes of a domain.
 
-Theory of operation. The tree is walked once for the minima and once for elastic members. A sub
-group with a constraint tries domains, the best first; its children choose among the domains below.
-Like members are counted: how many fit in a domain is a sum, with slices a sum of multiples, so a
-domain is known to fit before it is tried. Members with late plugins, and unlike ones, are placed
-one after the other; if that fails, ``search`` decides. Before a member is asked about, its cycle is
-told of the members that are planned (``add_pod``).
+Which domain, and how many of them, is decided by ``tree_walk``, or by a search if that fails. Nodes
+are chosen for all members of a class together. Members with late plugins are placed one after the
+other: before one is asked about, its cycle is told of those that are planned (``add_pod``).
 
 All of it takes capacity in a trial of the table. So nothing here looks at anything but the memo and
 the late plugins.
@@ -14,7 +11,7 @@ the late plugins.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeAlias, final
 
@@ -23,15 +20,14 @@ from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.nodes.node_table import NodeTable
 from gangsched.core.nodes.views import NodeViews
 from gangsched.core.placement import late
-from gangsched.core.placement.fill import best_nodes, capacity, fewest_nodes, most_nodes
-from gangsched.core.placement.pinned import Limit, holding_by_leaf, name_of, pinned_to
+from gangsched.core.placement.fill import best_nodes, fewest_nodes, most_nodes
+from gangsched.core.placement.pinned import Limit, name_of, pinned_to
 from gangsched.core.records import Records
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
 from gangsched.model import Pod
 from gangsched.primitives.gang_tree import Slices, SubGroup
-from gangsched.primitives.standing import of_leaves, standing
 from gangsched.profile import calls
 
 __all__ = ["Task"]
@@ -49,7 +45,7 @@ class Task:
         records: What is known.
         cycle: Returns the cycle state of a member.
         lacking: By the key of a sub group, how many more members its minimum needs; see
-            ``settle.lacking``.
+            ``pending_members.lacking``. Kept as ``minima``.
         barred: Nodes that members with late plugins do not go to.
 
     Attributes:
@@ -68,7 +64,7 @@ class Task:
     def __init__(
         self,
         gang: Gang,
-        pods: Iterable[PodRecord],
+        pods: Collection[PodRecord],
         records: Records,
         cycle: Callable[[PodRecord], CycleState],
         lacking: Mapping[str, int],
@@ -82,6 +78,7 @@ class Task:
             assert record.pod_class is not None
             pool = self.pools.setdefault(record.leaf, {})
             pool.setdefault(record.pod_class, []).append(record)
+        self.minima: Mapping[str, int] = lacking
         self.nodes: list[tuple[PodRecord, int]] = []
         self.chosen: dict[str, Domain] = {}
         self.failed: PodRecord | None = None
@@ -94,7 +91,6 @@ class Task:
         self._used: dict[tuple[str, PodClass], int] = {}
         self._placed: dict[str, int] = {}
         self._cycle = cycle
-        self._lacking = lacking
         self._barred = barred
         self._views = NodeViews(records)
         self._told: dict[PodRecord, list[tuple[int, Pod]]] = {}
@@ -102,12 +98,7 @@ class Task:
         self._shows = any(c.is_asked_late for pool in self.pools.values() for c in pool)
         guard = records.guard
         # whether a member may be in the way of a reserved gang
-        self._is_guarded: bool = guard is not None and any(
-            guard.concerns(record)
-            for pool in self.pools.values()
-            for alike in pool.values()
-            for record in alike
-        )
+        self._is_guarded: bool = guard is not None and any(map(guard.concerns, pods))
 
     # Points to return to ------------------------------------------------------------------------
 
@@ -126,141 +117,20 @@ class Task:
 
     # Minima -------------------------------------------------------------------------------------
 
-    def minimum(self, tree: SubGroup, under: Domain, slices: Slices = ()) -> bool:
-        """Place the minimum of a sub group; return False, with nothing changed, if that fails."""
-        options: Iterable[tuple[Domain, Slices]] = ((under, slices),)
-        if tree.within is not None:
-            options = self.options(tree, under)
-        point = self.save()
-        for domain, cut in options:
-            if self._minimum_in(tree, domain, cut):
-                self.chosen[tree.key] = domain
-                return True
-            self.restore(point)
-        return not self.lacks(tree)  # members that run may be where no other one can go
-
-    def lacks(self, tree: SubGroup) -> bool:
-        """Return whether a sub group, or one below it, needs more members than those that run."""
-        return any(self._lacking.get(sub.key, 0) > 0 for sub in tree.sub_groups())
-
-    def _minimum_in(self, tree: SubGroup, domain: Domain, slices: Slices) -> bool:
-        if not tree.children:
-            lacking = self._lacking.get(tree.key, 0)
-            return lacking <= 0 or self._put_least(tree, lacking, domain, slices)
-        met, left = 0, len(tree.children)
-        for child in sorted(tree.children, key=self._ease):
-            left -= 1
-            if self.minimum(child, domain, slices):
-                met += 1
-                if met == tree.wanted:
-                    break
-            elif met + left < tree.wanted:
-                return False
-        return self._more(tree, self.lacking(tree), domain, slices) <= 0
-
-    def _put_least(self, leaf: SubGroup, least: int, domain: Domain, slices: Slices) -> bool:
-        """Place at least so many members of a leaf; no others if that fails.
-
-        If nodes are chosen for the members together, all members are, where none but them wait.
-        """
-        pool = self.pools.get(leaf.key, {})
-        number = sum(map(len, pool.values()))
-        together = any(pod_class.packs or pod_class.spreads for pod_class in pool)
-        if number > least and together and leaf is self.gang.tree:
-            point = self.save()
-            if self.put(leaf, number, domain, slices) >= least:
-                return True
-            self.restore(point)
-        return self.put(leaf, least, domain, slices) == least
-
-    def _more(self, tree: SubGroup, lacking: int, domain: Domain, slices: Slices) -> int:
-        """Place more members of sub groups that met their minima; return how many still lack."""
-        if not tree.children:
-            return lacking - self.put(tree, lacking, domain, slices) if lacking > 0 else lacking
-        for child in tree.children:
-            if lacking > 0 and child.key in self.chosen:
-                lacking = self._more(child, lacking, self.chosen[child.key], slices)
-        return lacking
-
     def lacking(self, tree: SubGroup) -> int:
         """Return how many more members a sub group needs, after those that are placed."""
         placed = sum(self._placed.get(leaf.key, 0) for leaf in tree.leaves)
-        return self._lacking.get(tree.key, 0) - placed
+        return self.minima.get(tree.key, 0) - placed
 
     def needed(self, tree: SubGroup) -> int:
         """Return how many members a sub group lacked when the task began."""
-        return max(self._lacking.get(tree.key, 0), 0)
+        return max(self.minima.get(tree.key, 0), 0)
 
-    def _ease(self, tree: SubGroup) -> float:
-        """Return how often the minimum of a sub group fits, at the most."""
-        ease = float("inf")
-        for leaf in tree.leaves:
-            for pod_class in self.pools.get(leaf.key, ()):
-                ease = min(ease, pod_class.memo.refresh().total / max(leaf.least, 1))
-        return ease
-
-    # Elastic members ----------------------------------------------------------------------------
-
-    def elastic(self, tree: SubGroup, under: Domain = EVERYWHERE, slices: Slices = ()) -> None:
-        """Place what fits beyond the minima."""
-        domain = self.chosen.get(tree.key)
-        if domain is None:
-            domain = under
-            pinned = self.pinned(tree, under) if tree.within is not None else None
-            if pinned is not None:
-                assert tree.within is not None
-                for each in pinned:
-                    self._elastic_in(tree, each, tree.within.slices)
-                if tree.within.required:
-                    return
-                self.failed = self.diagnosis = None  # other nodes will do
-            elif tree.within is not None and tree.within.required:
-                for each, cut in self.options(tree, under):
-                    self._elastic_in(tree, each, cut)
-                    return
-                return
-        self._elastic_in(tree, domain, tree.within.slices if tree.within else slices)
-
-    def _elastic_in(self, tree: SubGroup, domain: Domain, slices: Slices) -> None:
-        if not tree.children:
-            pool = self.pools.get(tree.key, {})
-            self.put(tree, sum(map(len, pool.values())), domain, slices)
-        for child in tree.children:
-            if not tree.is_optional or child.key in self.chosen or self._runs(child):
-                self.elastic(child, domain, slices)
-            elif self._is_present(child) and self.minimum(child, domain, slices):
-                self.elastic(child, domain, slices)  # one more of k of n starts as a whole
-
-    def _is_present(self, tree: SubGroup) -> bool:
-        there = {key: sum(map(len, pool.values())) for key, pool in self.pools.items()}
-        return standing(tree, of_leaves({}, there)).is_complete
-
-    def _runs(self, tree: SubGroup) -> bool:
-        holding = holding_by_leaf(self.gang)
-        return any(holding.get(leaf.key) for leaf in tree.leaves)
+    # Domains ------------------------------------------------------------------------------------
 
     def pinned(self, tree: SubGroup, under: Domain = EVERYWHERE) -> list[Domain] | None:
         """Return the domains in which members of a sub group run; see ``pinned_to``."""
         return pinned_to(self.gang, tree, self.table, under)
-
-    # Domains ------------------------------------------------------------------------------------
-
-    def options(self, tree: SubGroup, under: Domain) -> Iterator[tuple[Domain, Slices]]:
-        """Yield the domains that could take the minimum of a sub group, the best first.
-
-        The best takes most of the members; of those that take equally many it is the smallest, then
-        the first by name. If the constraint is not required, the whole of *under* comes last.
-        """
-        within = tree.within
-        assert within is not None
-        pinned = self.pinned(tree, under)
-        if pinned or (pinned is not None and within.required):
-            for domain in pinned:
-                yield domain, within.slices
-        else:
-            yield from self._fitting(tree, under)
-        if not within.required:
-            yield under, ()
 
     def domains(self, tree: SubGroup) -> Sequence[Domain]:
         """Return the domains in which a sub group with a constraint may be."""
@@ -271,41 +141,6 @@ class Task:
     def name(self, domain: Domain) -> str:
         """Return the value of a domain: of the label of its level, or the name of a node."""
         return name_of(self.table, domain)
-
-    def _fitting(self, tree: SubGroup, under: Domain) -> Iterator[tuple[Domain, Slices]]:
-        within = tree.within
-        assert within is not None
-        demands = self._demands(tree)
-        wanted = sum(number for _classes, _least, number in demands)
-        for pod_class in {c for classes, _least, _n in demands for c, _m in classes}:
-            pod_class.memo.refresh()
-        ranked: list[tuple[int, int, Any, Domain]] = []
-        for domain in self.table.domains.at(within.level, under):
-            total = 0
-            for classes, least, _number in demands:
-                fits = [(capacity(c, domain, within.slices), n) for c, n in classes]
-                if sum(min(most, n) for most, n in fits) < least:
-                    break
-                total += sum(most for most, _n in fits)
-            else:
-                name = self.table.names[domain] if isinstance(domain, int) else domain
-                ranked.append((-min(total, wanted), total, name, domain))
-        for _most, _total, _name, domain in sorted(ranked, key=lambda each: each[:3]):
-            yield domain, within.slices
-
-    def _demands(self, tree: SubGroup) -> list[tuple[list[tuple[PodClass, int]], int, int]]:
-        """Return for each leaf its classes with their numbers, its minimum, and all its members."""
-        found: list[tuple[list[tuple[PodClass, int]], int, int]] = []
-        optional = any(each.is_optional for each in tree.sub_groups())
-        for leaf in tree.leaves:
-            classes = [(c, len(recs)) for c, recs in self.pools.get(leaf.key, {}).items()]
-            number = sum(n for _c, n in classes)
-            if number:
-                least = 0 if optional else self._lacking.get(leaf.key, 0)
-                found.append((classes, least, number))
-        if len(found) == 1 and tree.children and not optional:
-            found[0] = (found[0][0], max(found[0][1], self.lacking(tree)), found[0][2])
-        return found
 
     # Members ------------------------------------------------------------------------------------
 
