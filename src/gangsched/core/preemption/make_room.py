@@ -38,7 +38,7 @@ from gangsched.core.preemption import nominations, victim_search
 from gangsched.core.preemption.eviction_units import EvictionUnit, eviction_units
 from gangsched.core.preemption.preemptor import Preemptor
 from gangsched.core.preemption.steps import Steps
-from gangsched.core.preemption.unit_search import VictimPlan
+from gangsched.core.preemption.victim_plan import VictimPlan
 from gangsched.core.queue.demand import Demand, Minimum, Reach
 from gangsched.core.records.gang import Gang, PodRecord, QueuePlace, by_seq
 from gangsched.core.state import State

@@ -6,13 +6,9 @@ members before gangs. Of each kind, the one that gains most goes first: the one 
 most of the lacking pods. Bounds on gains are kept in a heap, and only the first is computed. What
 one unit frees may help only with what another frees, so the rest is taken in batches that double.
 
-Rules:
-  R1  what is taken is a unit, with what was on nodes of it and not taken before. Of a gang that is
-      evicted as a whole only what is in the domain, unless pods and capacity elsewhere matter;
-  R2  the preemptor does not fit if any one of the victims that are left stays, unless the steps
-      were spent before that was tried;
-  R3  while budgets are kept, no unit is taken that violates one;
-  R4  a pod is taken off its node once, and counts once for a budget, in however many units it is.
+Rule:
+  R1  the preemptor does not fit if any one of the victims that are left stays, unless the steps
+      were spent before that was tried.
 """
 
 from __future__ import annotations
@@ -21,62 +17,25 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import Final, TypeAlias, final
+from typing import final
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 
-from gangsched.core.attempt.placing import Places
-from gangsched.core.nodes.domains import EVERYWHERE, Domain
-from gangsched.core.nodes.node_table import Needs
+from gangsched.core.nodes.domains import Domain
 from gangsched.core.preemption.disruption_budgets import DisruptionBudgets
 from gangsched.core.preemption.eviction_units import EvictionUnit
 from gangsched.core.preemption.preemptor import Preemptor
+from gangsched.core.preemption.taken_units import TakenUnits
+from gangsched.core.preemption.victim_plan import Level, Taken, VictimPlan, cost_of, level_of
 from gangsched.core.records.gang import PodRecord
 from gangsched.core.records.trial import Lifted, Trial
 
-__all__ = ["UnitSearch", "VictimPlan", "level_of"]
-
-_BASE: Final = 2**31
-"""Added to each priority of a sum, so that more pods never cost less; as in kube-scheduler."""
-
-_Taken: TypeAlias = tuple[EvictionUnit, list[Lifted], list[PodRecord]]
-"""A unit, with what was taken off nodes for it, and which pods are evicted with it."""
-_Level: TypeAlias = tuple[float, bool]
-_Cost: TypeAlias = tuple[_Level, float, int, int, int, float]
-
-
-@final
-@frozen
-class VictimPlan:
-    """A plan that makes a preemptor fit.
-
-    Attributes:
-        places: A node for each pod of the preemptor.
-        units: The gangs and regular pods that are evicted, and the nominations that are taken.
-        members: The elastic members that are evicted.
-        cost: The sort key of plans: the highest level of a unit, the highest priority of a victim,
-            gangs, the sum of priorities, pods, and how early the first victim of that priority was
-            created.
-        violations: The number of evictions that violate a disruption budget.
-        awaited: The terminating pods that must have left, on whichever nodes; None for a preemptor
-            that needs only its nodes.
-    """
-
-    places: Places
-    units: list[EvictionUnit] = field(factory=list[EvictionUnit])
-    members: list[PodRecord] = field(factory=list[PodRecord])
-    cost: _Cost = ((-math.inf, False), -math.inf, 0, 0, 0, 0.0)
-    violations: int = 0
-    awaited: list[PodRecord] | None = None
+__all__ = ["UnitSearch"]
 
 
 @final
 class UnitSearch:
-    """A search on all nodes, within a domain, or on one node.
-
-    Attributes:
-        taken: The units that were taken, in order, each with what was taken off nodes for it.
-    """
+    """A search on all nodes, within a domain, or on one node; its arguments: see ``TakenUnits``."""
 
     def __init__(
         self,
@@ -88,22 +47,17 @@ class UnitSearch:
         keeps: bool = False,
         slot: int | None = None,
     ) -> None:
-        self.taken: list[_Taken] = []
+        self._off = TakenUnits(preemptor, trial, domain, budgets, keeps=keeps, slot=slot)
         self._preemptor = preemptor
         self._trial = trial
-        self._domain = domain
         self._budgets = budgets
         self._keeps = keeps and budgets is not None
         self._slot = slot
-        self._places: Places | None = None
-        self._gone: set[Lifted] = set()
-        self._evicted: set[PodRecord] = set()
         self._violating: set[EvictionUnit] | None = None
-        self._ratios: dict[Needs, int] = {}
-        # the nodes on which it matters what is taken; None for all
-        self._slots: frozenset[int] | None = None
-        if domain != EVERYWHERE and not (preemptor.depends_on_pods or preemptor.depends_on_total):
-            self._slots = frozenset(preemptor.state.table.domains.slots(domain))
+
+    def undo(self) -> None:
+        """Put back all units that were taken."""
+        self._off.undo()
 
     # Runs ---------------------------------------------------------------------------------------
 
@@ -118,14 +72,14 @@ class UnitSearch:
         if not here:
             return None
         if below and here[0].nomination is not None:
-            self.undo()
+            self._off.undo()
             below, here = self._first_enough([*below, *here], _level_of_pods)
         if below:
             self._choose_again([*below, *here])
         return self._spare()
 
     def _first_enough(
-        self, units: Sequence[EvictionUnit], level: Callable[[EvictionUnit], _Level]
+        self, units: Sequence[EvictionUnit], level: Callable[[EvictionUnit], Level]
     ) -> tuple[list[EvictionUnit], list[EvictionUnit]]:
         """Take units level by level; return those below the first level that is enough, and of it.
 
@@ -147,12 +101,12 @@ class UnitSearch:
         Source: ``SelectVictimsOnNode`` of kube-scheduler.
         """
         for unit in sorted(units, key=_importance):
-            self._take(unit)
-        if not self._fits():
+            self._off.take(unit)
+        if not self._off.fits():
             return None
         if self._budgets is not None:
-            marks = self._budgets.marks(evicted for _unit, _some, evicted in self.taken)
-            both = zip(self.taken, marks, strict=True)
+            marks = self._budgets.marks(evicted for _unit, _some, evicted in self._off.taken)
+            both = zip(self._off.taken, marks, strict=True)
             self._violating = {taken[0] for taken, violates in both if violates}
         plan = self._spare()
         if plan is not None and not plan.places:
@@ -160,47 +114,42 @@ class UnitSearch:
             return None if places is None else evolve(plan, places=places)
         return plan
 
-    def undo(self, down_to: int = 0) -> None:
-        """Put back all units that were taken, except the first *down_to*."""
-        while len(self.taken) > down_to:
-            self._put_back(self.taken.pop())
-
     # Taking -------------------------------------------------------------------------------------
 
     def _choose_again(self, units: list[EvictionUnit]) -> None:
         """Take other units that are enough, if there are any; otherwise the same ones again."""
-        before, places = [taken[0] for taken in self.taken], self._places
-        self.undo()
+        before, places = [taken[0] for taken in self._off.taken], self._off.places
+        self._off.undo()
         if not self._take_enough(units):
-            self.undo()
+            self._off.undo()
             for unit in before:
-                self._take(unit)
-            if not self._fits():  # the steps are spent: it was placed with these victims before
-                self._places = places
+                self._off.take(unit)
+            if not self._off.fits():  # the steps are spent: it was placed with these victims before
+                self._off.places = places
 
     def _take_enough(self, units: list[EvictionUnit]) -> bool:
         """Take units until the preemptor fits; False if all of them are not enough."""
         mild = [unit for unit in units if not unit.gangs]
         if mild and self._take_mild(mild):
             return True
-        taken = {taken[0] for taken in self.taken}
+        taken = {taken[0] for taken in self._off.taken}
         left = [unit for unit in units if unit not in taken]
         return self._take_by_gain(left) or self._take_in_batches(left)
 
     def _take_mild(self, mild: list[EvictionUnit]) -> bool:
         """Take units that end no gang; if they are not enough, those with a gain stay taken."""
-        before = len(self.taken)
+        before = len(self._off.taken)
         if self._take_by_gain(mild):
             return True
-        by_gain = [taken[0] for taken in self.taken[before:]]
+        by_gain = [taken[0] for taken in self._off.taken[before:]]
         if self._take_in_batches([unit for unit in mild if unit not in by_gain]):
             return True
-        self.undo(before)
+        self._off.undo(before)
         if self._take_by_node(mild):
             return True
-        self.undo(before)
+        self._off.undo(before)
         for unit in by_gain:
-            self._take(unit)
+            self._off.take(unit)
         return False
 
     def _take_by_gain(self, units: Sequence[EvictionUnit]) -> bool:
@@ -208,11 +157,11 @@ class UnitSearch:
 
         Gains only shrink as others are taken, so an old gain is a bound.
         """
-        steps, lacking = self._preemptor.steps, self._lacking()
+        steps, lacking = self._preemptor.steps, self._off.lacking()
         if not lacking:
-            return self._fits()
+            return self._off.fits()
         heap = [
-            (-min(self._bound(unit), lacking), _preference(unit), number)
+            (-min(self._off.bound(unit), lacking), _preference(unit), number)
             for number, unit in enumerate(units)
         ]
         heap = [each for each in heap if each[0]]
@@ -223,28 +172,28 @@ class UnitSearch:
             if -most > lacking:
                 heapq.heappush(heap, (-lacking, preference, number))
                 continue
-            if known.get(number) != len(self.taken):
-                gain = self._gain(units[number], lacking)
-                known[number] = len(self.taken)
+            if known.get(number) != len(self._off.taken):
+                gain = self._off.gain(units[number], lacking)
+                known[number] = len(self._off.taken)
                 if gain < -most:
                     if gain > 0:
                         heapq.heappush(heap, (-gain, preference, number))
                     continue
-            self._take(units[number])
-            lacking = self._lacking()
-        return not lacking and self._fits()
+            self._off.take(units[number])
+            lacking = self._off.lacking()
+        return not lacking and self._off.fits()
 
     def _take_in_batches(self, units: Iterable[EvictionUnit]) -> bool:
-        taken = {taken[0] for taken in self.taken}
+        taken = {taken[0] for taken in self._off.taken}
         left = [unit for unit in units if unit not in taken]
         left.sort(key=lambda unit: (unit.gangs, unit.pods, -unit.created_at, -unit.seq))
         count = 1
         while left and not self._preemptor.steps.are_spent:
             for unit in left[:count]:
-                self._take(unit)
+                self._off.take(unit)
             del left[:count]
             count *= 2
-            if self._fits():
+            if self._off.fits():
                 return True
         return False
 
@@ -255,7 +204,7 @@ class UnitSearch:
             return False
         for unit in mild:
             if unit.elastic is None:
-                self._take(unit)
+                self._off.take(unit)
         return self._take_from_nodes(_units_by_node(elastic))
 
     def _take_from_nodes(self, on: dict[int, list[EvictionUnit]]) -> bool:
@@ -263,102 +212,29 @@ class UnitSearch:
 
         As in ``_take_by_gain``, the gain of a node is found anew only when the node comes first.
         """
-        lacking = self._lacking()
+        lacking = self._off.lacking()
         heap = [(-lacking, slot) for slot in sorted(on)]
         while lacking and heap and not self._preemptor.steps.are_spent:
             most, slot = heapq.heappop(heap)
-            before = len(self.taken)
+            before = len(self._off.taken)
             for unit in on[slot]:
-                self._take(unit.on_node(slot, self._gone))
-            gain = lacking - self._lacking()
+                self._off.take(unit.on_node(slot, self._off.gone))
+            gain = lacking - self._off.lacking()
             # another node may come first, now that the gain is known
             if gain <= 0 or (gain < -most and heap and gain < -heap[0][0]):
-                self.undo(before)
+                self._off.undo(before)
                 if gain > 0:
                     heapq.heappush(heap, (-gain, slot))
                 continue
             lacking -= gain
-        return not lacking and self._fits()
-
-    def _left(self, unit: EvictionUnit) -> list[Lifted]:
-        """Return what a unit takes off nodes that is not taken yet; see R1. O(its pods)."""
-        gone = self._gone
-        return [each for each in self._here(unit) if each not in gone]
-
-    def _here(self, unit: EvictionUnit) -> list[Lifted]:
-        slots = self._slots
-        if slots is None or unit.elastic is not None or unit.nomination is not None:
-            return unit.taken
-        return [each for each in unit.taken if each.slot in slots]
-
-    def _take(self, unit: EvictionUnit) -> None:
-        some = self._left(unit)
-        # of a gang all members are evicted, wherever they are
-        pods = some if unit.elastic is not None else unit.taken
-        evicted = [p for p in pods if isinstance(p, PodRecord) and p not in self._evicted]
-        taken = (unit, some, evicted)
-        if self._keeps and self._budgets is not None and not self._budgets.take(evicted):
-            return
-        self._lift(taken)
-        self._preemptor.steps.count_pods(len(some))
-        self.taken.append(taken)
-
-    def _lift(self, taken: _Taken) -> None:
-        _unit, some, evicted = taken
-        self._trial.lift(some)
-        self._gone.update(some)
-        self._evicted.update(evicted)
-
-    def _put_back(self, taken: _Taken) -> None:
-        _unit, some, evicted = taken
-        self._trial.land(some)
-        self._preemptor.steps.count_pods(len(some))
-        self._gone.difference_update(some)
-        self._evicted.difference_update(evicted)
-        if self._keeps and self._budgets is not None:
-            self._budgets.give_back(evicted)
-
-    def _lacking(self) -> int:
-        return self._preemptor.shortfall(self._domain)
-
-    def _gain(self, unit: EvictionUnit, lacking: int) -> int:
-        """Return how many lacking pods the capacity of a unit would take. O(its pods)."""
-        some = self._left(unit)
-        self._trial.lift(some)
-        self._preemptor.steps.count_pods(2 * len(some))
-        left = self._lacking()
-        self._trial.land(some)
-        return lacking - left
-
-    def _bound(self, unit: EvictionUnit) -> int:
-        """Return an upper bound on the gain of a unit, as if no pod shared its node. O(pods)."""
-        ratios, total = self._ratios, 0
-        for each in self._here(unit):
-            ratio = ratios.get(each.needs)
-            if ratio is None:
-                ratio = ratios[each.needs] = self._preemptor.most_by(each.needs)
-            total += ratio
-        return total
-
-    def _fits(self) -> bool:
-        preemptor = self._preemptor
-        if self._slot is not None:
-            fits = preemptor.fits_on(self._slot)
-            if fits is not None:
-                return fits
-        if preemptor.steps.are_spent or preemptor.shortfall(self._domain):
-            return False
-        places = preemptor.places(self._trial)
-        if places is not None:
-            self._places = places
-        return places is not None
+        return not lacking and self._off.fits()
 
     # Sparing ------------------------------------------------------------------------------------
 
     def _spare(self) -> VictimPlan | None:
         """Put back every unit that can be spared, whole gangs first, and return the plan."""
-        whole = sorted((each for each in self.taken if each[0].gangs), key=self._worth)
-        mild = sorted((each for each in self.taken if not each[0].gangs), key=self._worth)
+        whole = sorted((each for each in self._off.taken if each[0].gangs), key=self._worth)
+        mild = sorted((each for each in self._off.taken if not each[0].gangs), key=self._worth)
         kept = self._victims_of(whole)
         ended = {unit.gang for unit, _some, _evicted in kept}
         # elastic members of a gang that ends are evicted with it
@@ -368,7 +244,7 @@ class UnitSearch:
             kept, kept_pieces = self._spare_again(kept, kept_pieces)
         elsewhere = [e for e in mild if e[0].elastic is not None and e[0].gang in ended]
         victims = [*kept, *kept_pieces]
-        self.taken = [*victims, *elsewhere]
+        self._off.taken = [*victims, *elsewhere]
         members = [
             each
             for unit, _some, evicted in kept_pieces
@@ -378,14 +254,14 @@ class UnitSearch:
         units = [taken[0] for taken in victims if taken[0].elastic is None]
         violations = 0
         if self._budgets is not None and not self._keeps:
-            violations = self._budgets.violations(r for taken in self.taken for r in taken[2])
-        return VictimPlan(self._places or [], units, members, _cost_of(victims), violations)
+            violations = self._budgets.violations(r for taken in self._off.taken for r in taken[2])
+        return VictimPlan(self._off.places or [], units, members, cost_of(victims), violations)
 
     def _spare_again(
-        self, kept: list[_Taken], pieces: list[_Taken]
-    ) -> tuple[list[_Taken], list[_Taken]]:
+        self, kept: list[Taken], pieces: list[Taken]
+    ) -> tuple[list[Taken], list[Taken]]:
         """Put back what can be spared because others were: a pod may allow another one to stay."""
-        in_parts = {taken[0].gang for taken in self.taken if taken[0].elastic is not None}
+        in_parts = {taken[0].gang for taken in self._off.taken if taken[0].elastic is not None}
         fixed = [each for each in kept if each[0].gang in in_parts]
         left = [each for each in (*kept, *pieces) if each not in fixed]
         count = len(left) + 1
@@ -398,7 +274,7 @@ class UnitSearch:
             [each for each in pieces if id(each) in staying],
         )
 
-    def _worth(self, taken: _Taken) -> tuple[bool, int, int, float, int]:
+    def _worth(self, taken: Taken) -> tuple[bool, int, int, float, int]:
         """Return the sort key of units that are put back: the one most worth sparing is first."""
         unit = taken[0]
         violates = False
@@ -408,7 +284,7 @@ class UnitSearch:
             violates = bool(self._budgets.violations(taken[2]))
         return (not violates, -unit.priority, -unit.pods, unit.created_at, unit.seq)
 
-    def _victims_of(self, pieces: list[_Taken]) -> list[_Taken]:
+    def _victims_of(self, pieces: list[Taken]) -> list[Taken]:
         """Put back, in order, every piece that can be spared; return the others.
 
         The result is that of trying one by one. If all of a half can be spared, that takes one
@@ -416,19 +292,17 @@ class UnitSearch:
         """
         if not pieces or self._preemptor.steps.are_spent:
             return pieces
-        back: list[_Taken] = []
+        back: list[Taken] = []
         for piece in pieces:
-            self._put_back(piece)
+            self._off.put_back(piece)
             back.append(piece)
-            if self._slot is None and self._lacking():
+            if self._slot is None and self._off.lacking():
                 break  # the others would only take more
         else:
-            if self._fits():
+            if self._off.fits():
                 return []
         for piece in back:
-            self._lift(piece)
-            if self._keeps and self._budgets is not None:
-                self._budgets.take(piece[2])
+            self._off.take_again(piece)
         if len(pieces) == 1:
             return pieces
         half = len(pieces) // 2
@@ -445,7 +319,7 @@ def _units_by_node(elastic: Iterable[EvictionUnit]) -> dict[int, list[EvictionUn
     return on
 
 
-def _pieces(taken: _Taken) -> list[_Taken]:
+def _pieces(taken: Taken) -> list[Taken]:
     """Return what can be spared alone of what was taken: the first members to arrive come first."""
     unit, some, _evicted = taken
     if unit.elastic is None:
@@ -454,30 +328,7 @@ def _pieces(taken: _Taken) -> list[_Taken]:
     return [(unit, list[Lifted]((record,)), [record]) for record in members]
 
 
-def _cost_of(victims: Sequence[_Taken]) -> _Cost:
-    """Return the cost of a plan; see ``VictimPlan``. O(victims)."""
-    each = [
-        (unit.priority, len(some) if unit.elastic is not None else unit.pods, unit.created_at)
-        for unit, some, _evicted in victims
-        if unit.nomination is None
-    ]
-    highest = max((priority for priority, _pods, _at in each), default=-math.inf)
-    return (
-        max((level_of(unit) for unit, _some, _evicted in victims), default=(-math.inf, False)),
-        highest,
-        sum(unit.gangs for unit, _some, _evicted in victims),
-        sum((priority + _BASE) * pods for priority, pods, _at in each),
-        sum(pods for _priority, pods, _at in each),
-        -min((at for priority, _pods, at in each if priority == highest), default=0.0),
-    )
-
-
-def level_of(unit: EvictionUnit) -> _Level:
-    """Return how late a unit is taken: nominations go before pods of their priority."""
-    return unit.priority, unit.nomination is None
-
-
-def _level_of_pods(unit: EvictionUnit) -> _Level:
+def _level_of_pods(unit: EvictionUnit) -> Level:
     return (-math.inf, False) if unit.nomination is not None else level_of(unit)
 
 

@@ -33,7 +33,8 @@ from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.preemption.disruption_budgets import DisruptionBudgets, disruption_budgets
 from gangsched.core.preemption.eviction_units import EvictionUnit
 from gangsched.core.preemption.preemptor import Preemptor
-from gangsched.core.preemption.unit_search import UnitSearch, VictimPlan, level_of
+from gangsched.core.preemption.unit_search import UnitSearch
+from gangsched.core.preemption.victim_plan import VictimPlan, level_of
 from gangsched.core.records.gang import PodRecord, by_seq
 from gangsched.core.records.trial import Lifted, Trial
 from gangsched.core.state import State
