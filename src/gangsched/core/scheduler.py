@@ -28,6 +28,7 @@ from gangsched.core.moves.rejection import apply_verdict
 from gangsched.core.one_call import OneCall
 from gangsched.core.preemption import make_room, nominations
 from gangsched.core.questions import ahead, anew, smallest_change
+from gangsched.core.queue.check import check_queue
 from gangsched.core.reading.scheduler_view import SchedulerView
 from gangsched.core.reading.why import why_of
 from gangsched.core.records.check import check_records
@@ -466,7 +467,7 @@ class Scheduler(SchedulerView):
         state.restarts._check()
         state.reservation.open._check()
         state.nominations.check(state.records.holds)
-        state.queue.check(state.records.gangs.values())
+        check_queue(state.queue, state.records.gangs.values())
 
 
 def _end_waits(state: State, *, passing: bool) -> None:

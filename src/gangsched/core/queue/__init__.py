@@ -11,11 +11,6 @@ has failed with that capacity already; but see ``core/queue/gains``.
 
 A gang whose pods were never told why they wait is not parked: it is activated, and fails as the
 other did, once.
-
-Invariants (``check``):
-  I1  a gang is in the place that it names, and nowhere else;
-  I2  a demand with parked gangs is blocked, or its leader is active or tried now;
-  I3  a demand is known exactly while a gang asks for it.
 """
 
 from __future__ import annotations
@@ -32,7 +27,6 @@ from gangsched.core.queue.by_account import ActiveGangs, Shares, turn_of
 from gangsched.core.queue.demand import Demand, Minimum, Reach
 from gangsched.core.records import Records
 from gangsched.core.records.gang import Gang, QueuePlace
-from gangsched.errors import InternalError
 from gangsched.resources import NOTHING, Resources
 
 __all__ = ["Queue"]
@@ -371,40 +365,6 @@ class Queue:
     def active(self) -> list[Gang]:
         """The active gangs, in queue order. O(n log n)."""
         return list(self._active)
-
-    def check(self, gangs: Collection[Gang]) -> None:
-        """Check the invariants. O(n log n)."""
-        self._active.check()
-        active = set(map(id, self._active))
-        for gang in gangs:
-            if (gang.place is _ACTIVE) != (id(gang) in active):
-                raise InternalError(f"{gang} is not where it says")
-            if gang.place is _BACKOFF and gang.backoff_until < self.earliest:
-                raise InternalError(f"the backoff of {gang} ends before {self.earliest}")
-        asking = [gang for gang in gangs if gang.demand is not None]
-        for gang in asking:
-            self._check_demand(gang, gang.demand)
-        known = self._demands.values()
-        parked = sum(gang.place is _PARKED for gang in asking)
-        if parked != sum(len(demand.parked) for demand in known):
-            raise InternalError("a gang is parked that is not known")
-        if {id(gang.demand) for gang in asking} != set(map(id, known)):
-            raise InternalError("a demand is known that no gang asks for")
-        self._blocked.check()
-        if set(self._blocked) != {demand for demand in known if demand.blocked_at}:
-            raise InternalError("blocked demands are not those that are blocked")
-
-    def _check_demand(self, gang: Gang, demand: Demand) -> None:
-        """Check that a gang asks for a known demand, and does not wait in vain if it is parked."""
-        if self._demands.get(demand.key) is not demand:
-            raise InternalError(f"the demand of {gang} is not known")
-        if gang.place is not _PARKED:
-            return
-        if gang not in demand.parked:
-            raise InternalError(f"{gang} is not parked")
-        leader = demand.leader
-        if not demand.blocked_at and (leader is None or leader.place is not _ACTIVE):
-            raise InternalError(f"{gang} waits for no leader and no node")
 
 
 def _equal(_gang: Gang) -> float:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gangsched._version import __version__
+from gangsched.core.queue.check import check_queue
 from gangsched.core.records.check import check_records
 from gangsched.core.snapshot.forms import SNAPSHOT
 from gangsched.core.snapshot.read import read_into
@@ -56,7 +57,7 @@ def to_state(blank: State, data: object) -> SnapshotRow:
         _check_made_for(blank, rows)
         read_into(blank, rows)
         check_records(blank.records)
-        blank.queue.check(blank.records.gangs.values())
+        check_queue(blank.queue, blank.records.gangs.values())
     except InternalError as error:
         expected = f"consistent: {error.invariant}"
         raise InvalidValueError("snapshot", "a snapshot", expected) from error
