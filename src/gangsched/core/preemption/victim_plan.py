@@ -13,7 +13,7 @@ from gangsched.core.preemption.eviction_units import EvictionUnit
 from gangsched.core.records.gang import PodRecord
 from gangsched.core.records.trial import Lifted
 
-__all__ = ["Level", "Taken", "VictimPlan", "cost_of", "level_of"]
+__all__ = ["Cost", "Level", "Taken", "VictimPlan", "cost_of", "level_of"]
 
 _BASE: Final = 2**31
 """Added to each priority of a sum, so that more pods never cost less; as in kube-scheduler."""
