@@ -163,7 +163,9 @@ class Driver(DriverShell):
         """
         loop = self._loop
         if loop is None or self._thread == threading.get_ident():
-            self._engine.tell()  # an answer knows what was taken in
+            while self._outcomes:  # an answer knows what has ended, and what was taken in
+                self._engine.finish(*self._outcomes.popleft())
+            self._engine.tell()
             return ask_scheduler(self._engine.scheduler, question)
         answer: concurrent.futures.Future[T] = concurrent.futures.Future()
         loop.call_soon_threadsafe(answer_question, answer, self._engine.scheduler, question)
