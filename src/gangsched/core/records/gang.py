@@ -203,19 +203,20 @@ class Gang:
         self.handle: Any = None
         self.demand: Any = None
         self.queued_at = queued_at
-        self.failures = 0
+        self.failures: int = 0
         self.backoff_until: float = -math.inf
         self.round = 0
-        self.began = 0
+        self.began: int = 0
         self.is_whole = False
-        self.giving_way = ""
+        self.giving_way: str = ""
         self.tried: dict[PodUID, PodRecord] = {}
         self.span: tuple[int, float] | None = None
         self.on_nodes = self.counted_priority = 0
         self.held_at = -1
         self.no_plan_at: tuple[float, int] | None = None
         self.refused: UnschedulableMember | None = None
-        self.reason = self.denial = self.told_all = self.untold = ""
+        self.reason: str = ""
+        self.denial = self.told_all = self.untold = ""
         self.set_tree(REGULAR)
 
     def set_tree(self, tree: SubGroup, *, agrees: bool = True) -> None:
