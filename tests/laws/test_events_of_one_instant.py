@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -123,9 +124,11 @@ def test_malformed_event_changes_nothing() -> None:
     driver = Driver(presets.gang)
     pod = make_pod("p")
     driver.cluster.apply(PodAdded(pod))
-    for wrong in ("pod", PermitAllowed(PodUID("p"), "nobody", 1), PodDeleted(3)):  # type: ignore[arg-type]
+    uid: Any = 3
+    malformed: list[Any] = ["pod", PermitAllowed(PodUID("p"), "nobody", 1), PodDeleted(uid)]
+    for wrong in malformed:
         with pytest.raises(InvalidValueError):
-            driver.scheduler.handle(PodAdded(pod), wrong, now=0.0)  # type: ignore[arg-type]
+            driver.scheduler.handle(PodAdded(pod), wrong, now=0.0)
     assert driver.scheduler.pending() == ()
 
 

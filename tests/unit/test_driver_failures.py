@@ -316,6 +316,21 @@ def second_fails(effect: Bind) -> None:
 
 
 @both
+def test_error_of_several_events_that_is_of_none_of_them_ends_run(shell: type[Shell]) -> None:
+    """Each is handled by itself once more, and nothing is wrong then: a plugin raised amid them."""
+
+    def stumble(*events: Event) -> None:
+        if len(events) > 1:
+            raise TimeoutError("a plugin does not answer")
+
+    cluster = InMemoryCluster()
+    run = shell(cluster=cluster, scheduler=Around(presets.gang(cluster), handle=stumble))
+    with pytest.raises(TimeoutError, match="a plugin does not answer"):
+        run.run(node(2), *gang("a", 2))
+    assert run.errors == []
+
+
+@both
 def test_eviction_without_a_function_that_evicts_ends_run(shell: type[Shell]) -> None:
     run = shell(releasing, bind=second_fails)
     with pytest.raises(InvalidValueError) as raised:

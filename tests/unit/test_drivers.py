@@ -11,13 +11,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import (
     Bind,
+    Bound,
     Effect,
     Event,
+    GroupBound,
     GroupRejected,
     InMemoryCluster,
     Node,
@@ -27,7 +30,10 @@ from gangsched import (
     PodDeleted,
     PodGroup,
     PodGroupAdded,
+    PodPhase,
+    PodScheduled,
     PodUID,
+    PodUpdated,
     PodWaiting,
     Release,
     Scheduler,
@@ -39,7 +45,7 @@ from gangsched.replay import DecisionLog, Recipe, replay
 from gangsched.simulation import Arrival, Simulator, Workload
 from gangsched.testing import make_pod
 from support.examples import one_in
-from support.patience import HANG
+from support.patience import HANG, until
 from support.shells import SHELLS, Aio, Blocking, Shell
 
 GPUS: list[Event] = [
@@ -169,6 +175,32 @@ def test_observers_see_the_same_as_in_the_simulator(shell: type[Shell]) -> None:
     # the simulator reports the binds of an instant together
     assert effects_in(watcher.seen[::2]) == effects_in(expected)
     assert events_in(watcher.seen[::2]) == events_in(expected)
+
+
+@pytest.mark.parametrize("how", ["deleted", "finished"])
+def test_report_and_end_of_a_pod_that_are_handed_in_together_are_two_calls(how: str) -> None:
+    """A watch may show both before the bind returns, and the end hides that the pod was bound."""
+    binds, may_return = list[Bind](), threading.Event()
+
+    def bind(effect: Bind) -> None:
+        binds.append(effect)
+        assert may_return.wait(HANG)
+
+    run = Blocking(presets.gang, bind=bind, clock=still)
+    run.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})))
+    run.tell(PodAdded(make_pod("p", group="g", min_available=1, cpu=1)))
+    running = threading.Thread(target=run.run_on)
+    running.start()
+    until(lambda: binds)
+    bound = Bound(binds[0].uid, binds[0].node, binds[0].attempt)
+    pod = run.cluster.pod(bound.uid)
+    assert pod is not None
+    ran = evolve(pod, node_name=bound.node, phase=PodPhase.SUCCEEDED)
+    run.driver.tell(bound, PodDeleted(bound.uid) if how == "deleted" else PodUpdated(ran))
+    run.driver.stop()
+    may_return.set()
+    running.join(HANG)
+    assert {PodScheduled, GroupBound} <= {type(each) for each in run.effects}
 
 
 @pytest.mark.parametrize("make", RUNS, ids=["threads", "one by one", "asyncio"])

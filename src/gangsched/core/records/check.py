@@ -6,7 +6,8 @@ Invariants:
       what is held there for others;
   I3  a gang is known exactly while it has a member, or while its group has a grace period;
   I4  an account uses what its pods hold;
-  I5  between two calls no trial is under way: no plan is shown, and no pod is lifted.
+  I5  between two calls no trial is under way: no plan is shown, and no pod is lifted;
+  I6  between two calls the pods of each gang were told why it was rejected.
 """
 
 from __future__ import annotations
@@ -18,10 +19,9 @@ from gangsched.core.records import Records
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.errors import InternalError
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.registry import HOLDING
 
 __all__ = ["check_records"]
-
-_HOLD_NODES = (MemberState.WAITING, MemberState.BINDING, MemberState.ASSIGNED)
 
 
 def check_records(records: Records) -> None:
@@ -40,6 +40,7 @@ def check_records(records: Records) -> None:
     _check_sums(records)
     for gang in records.gangs.values():
         _check_groups(records, gang)
+        _require(not gang.untold, "the pods of {} were not told: {}", gang, gang.untold)
     for key, gang in records.gang_of.items():
         _require(records.gangs.get(gang.key) is gang, "{} of {} is not known", gang, key)
         info = records.registry.get(key)
@@ -67,7 +68,7 @@ def _check_node(records: Records, record: PodRecord) -> None:
     if record.slot >= 0:
         _require(records._on[record.slot][record.uid] is record, "{} is not on its node", record)
     else:
-        _require(record.state not in _HOLD_NODES, "{} holds no node", record)
+        _require(record.state not in HOLDING, "{} holds no node", record)
 
 
 def _check_capacity(records: Records) -> None:
