@@ -131,10 +131,11 @@ if TYPE_CHECKING:
     from gangsched.primitives.capacity import resource_gap
     from gangsched.primitives.counters import MemberState, PodGroupCounters
     from gangsched.primitives.gate import GangMember, Gate
+    from gangsched.primitives.group_info import PodGroupInfo
     from gangsched.primitives.heap import HeapHandle, PriorityHeap, heap_implementation
     from gangsched.primitives.ordering import Order, QueuedPod, SortKey, less, sort_key
     from gangsched.primitives.quorum import MatchPolicy
-    from gangsched.primitives.registry import PodGroupInfo, PodGroupRegistry
+    from gangsched.primitives.registry import PodGroupRegistry
     from gangsched.primitives.waiting import WaitingMap, WaitingPod
     from gangsched.profile import Profile
     from gangsched.protocols import ClusterState, StateKey

@@ -37,7 +37,7 @@ from gangsched.events import (
 from gangsched.model import GroupKey, PodUID
 from gangsched.options.quota import EXCEEDED
 from gangsched.primitives import quorum
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.replay import RecordedScheduler
 from gangsched.scheduler import Scheduler
 

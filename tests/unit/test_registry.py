@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from gangsched.errors import InvalidPodGroupError
 from gangsched.model import GroupKey, PodGroup, PodUID
 from gangsched.primitives.counters import MemberState, RoleCounts
-from gangsched.primitives.registry import PodGroupInfo, PodGroupRegistry
+from gangsched.primitives.group_info import PodGroupInfo
+from gangsched.primitives.registry import PodGroupRegistry
 from support.fingerprint import fingerprint
 from support.groups import claim_of, grouped, key
 

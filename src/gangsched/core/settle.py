@@ -45,7 +45,7 @@ from gangsched.events import GroupRemoved
 from gangsched.model import GroupKey
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import HOST
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 
 __all__ = ["cannot_fit", "lacks_reason", "settle_all"]
 

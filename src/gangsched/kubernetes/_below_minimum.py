@@ -27,7 +27,7 @@ from typing import Final, final
 from gangsched.events import GroupBelowMinimum
 from gangsched.model import GroupKey, Pod
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 
 __all__ = ["BelowMinimumReports", "is_below_minimum"]
 

@@ -81,7 +81,7 @@ from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.kubernetes._sentences import FAILED, Sentence, sentence_of
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 from gangsched.options.quota import EXCEEDED
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.scheduler import Scheduler
 
 __all__ = ["Effects"]

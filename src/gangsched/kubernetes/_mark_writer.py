@@ -35,7 +35,7 @@ from gangsched.kubernetes._partial import is_whole
 from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
 from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, holds_node
 from gangsched.model import GroupKey, Pod
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.scheduler import Scheduler
 
 __all__ = ["StartMarks"]

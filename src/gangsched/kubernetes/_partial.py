@@ -34,7 +34,7 @@ from gangsched.kubernetes._group_status import WHOLE_PHASES, keeps_record
 from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, say_whole
 from gangsched.model import GroupKey, Pod, PodUID
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.scheduler import Scheduler
 from gangsched.values.seconds import format_duration
 

@@ -18,7 +18,7 @@ from gangsched.kubernetes._unknown_minimum import remedy
 from gangsched.listings import PendingRow
 from gangsched.model import GroupKey, Pod
 from gangsched.options.quota import EXCEEDED, TOO_LARGE
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.scheduler import Scheduler
 
 __all__ = ["ObservedScheduler"]

@@ -38,8 +38,9 @@ from gangsched.membership import SPELLINGS, Membership, membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID
 from gangsched.primitives import quorum
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.quorum import MatchPolicy
-from gangsched.primitives.registry import PodGroupInfo, PodGroupRegistry
+from gangsched.primitives.registry import PodGroupRegistry
 from gangsched.primitives.waiting import WaitingMap, WaitingPod
 from gangsched.quantity import is_seconds
 from gangsched.values.fields import check_now, check_string, check_text

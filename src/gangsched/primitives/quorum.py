@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from gangsched.outcomes import SUCCESS, Outcome, Success, Unschedulable, Wait
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.standing import (
     Counts,
     Row,

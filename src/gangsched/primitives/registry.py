@@ -1,4 +1,4 @@
-"""The pod group registry: what the scheduler remembers of each pod group.
+"""The pod group registry: which pod groups are known, and what states them.
 
 Theory of operation. A group exists because of a specification (``set_spec``), of members
 (``join``), or of both. A field of the specification overrides what members claim on their labels.
@@ -24,199 +24,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, KeysView
-from typing import Final, final
-
-from attrs import define, field
 
 from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError, UnknownPodError
 from gangsched.membership import Membership
-from gangsched.model import FrozenMap, GroupKey, Pod, PodGroup, PodUID, Resources
-from gangsched.primitives.claims import Claims
-from gangsched.primitives.counters import MemberCounts, MemberState, PodGroupCounters, RoleCounts
-from gangsched.primitives.gang_tree import SubGroup
-from gangsched.primitives.standing import Counts, Standing, alone, counted, standing, tree_of_roles
+from gangsched.model import GroupKey, Pod, PodGroup, PodUID
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.group_info import TO_BE_PLACED, PodGroupInfo
 from gangsched.quantity import is_seconds
-from gangsched.resources import NOTHING
 from gangsched.values.fields import check_now
 
-__all__ = ["HOLDING", "PodGroupInfo", "PodGroupRegistry"]
-
-HOLDING: Final = (MemberState.WAITING, MemberState.BINDING, MemberState.ASSIGNED)
-"""The states in which a member holds a node for its group."""
-_UNSCHEDULED, _WAITING, _BINDING, _ASSIGNED = map(
-    int,
-    (MemberState.UNSCHEDULED, MemberState.WAITING, MemberState.BINDING, MemberState.ASSIGNED),
-)
-_TO_BE_PLACED: Final = (MemberState.GATED, MemberState.UNSCHEDULED)
-_NO_ROLES: Final[FrozenMap[int]] = FrozenMap()
-
-
-@final
-@define(eq=False, kw_only=True, getstate_setstate=False)  # attrs would copy its own fields alone
-class PodGroupInfo(MemberCounts):
-    """The scheduler's record of one pod group.
-
-    Attributes:
-        key: ``namespace/name``.
-        uid: The number of the group, ascending in the order of creation.
-        spec: The specification; None if only members define the group.
-        claimed_min: The minimum of the first member that claims one; None if none does.
-        claimed_priority: The highest priority of a member; None without a member.
-        first_seen_at: The creation time of the first member; None without a member.
-        claims: The minimum and the priority that each member claims, except refused members.
-        members: The members, counted by state.
-        attempts: The number of attempts so far, which is the number of the latest one.
-        attempt_started_at: When the current attempt began; None between attempts.
-        last_failure_at: When the last attempt was rejected; None before any rejection, and again
-            once the group is scheduled.
-        failures: The number of rejected attempts in a row.
-        backoff_until: When the backoff ends; in the past if the group is not in backoff.
-        failure: Why the last attempt was rejected; empty if *failures* is 0.
-        complete_at: When the group had enough members for the first time; None before that.
-        was_scheduled: Whether members of the group were released.
-        started_by: The number of the attempt that released members last; 0 if none did, or if they
-            were evicted since.
-        is_binding: Whether the group was released, and was not bound as a whole since.
-        tried: The number of unscheduled members tried in this attempt; set by the queue.
-        tried_by_role: The same number for each role; set by the queue.
-        min_available: The minimum of the specification, else of the first member that claims one.
-        roles: The minima per role of the specification; empty without a specification.
-        priority: The priority of the specification, else the highest of a member; 0 without either.
-    """
-
-    key: GroupKey
-    uid: int
-    spec: PodGroup | None = None
-    claimed_min: int | None = None
-    claimed_priority: int | None = None
-    first_seen_at: float | None = None
-    claims: Claims = field(factory=Claims)
-    members: PodGroupCounters = field(factory=PodGroupCounters)
-    attempts: int = 0
-    attempt_started_at: float | None = None
-    last_failure_at: float | None = None
-    failures: int = 0
-    backoff_until: float = -math.inf
-    failure: str = ""
-    complete_at: float | None = None
-    was_scheduled: bool = False
-    started_by: int = 0
-    is_binding: bool = False
-    tried: int = 0
-    tried_by_role: dict[str, int] = field(factory=dict[str, int])
-    min_available: int | None = field(init=False, default=None)
-    roles: FrozenMap[int] = field(init=False, default=_NO_ROLES)
-    priority: int = field(init=False, default=0)
-
-    def __attrs_post_init__(self) -> None:
-        self.members.share_with(self)
-        self.derive()
-
-    def derive(self) -> None:
-        """Compute what follows from the specification and the claims of members. O(1)."""
-        spec, claimed = self.spec, self.claimed_priority or 0
-        self.min_available = self.claimed_min if spec is None else spec.min_available
-        self.roles = _NO_ROLES if spec is None else spec.roles
-        self.priority = claimed if spec is None or spec.priority is None else spec.priority
-        self.members.standing = None
-
-    @property
-    def namespace(self) -> str:
-        """The first part of the key."""
-        return self.key.partition("/")[0]
-
-    @property
-    def name(self) -> str:
-        """The second part of the key."""
-        return self.key.partition("/")[2]
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether enough members count for the quorum, in total and of each role."""
-        return self.min_available is not None and self.standing.is_complete
-
-    @property
-    def is_gated(self) -> bool:
-        """Whether only gates of its members keep it from being complete. O(roles)."""
-        if not self.members.count(MemberState.GATED) or self.min_available is None:
-            return False
-        return not self.is_complete and self.stands(pending=_TO_BE_PLACED).is_complete
-
-    @property
-    def standing(self) -> Standing:
-        """How it stands: in total, by the key ``""``, and each role, by name.
-
-        It is computed when it is read first after a count has changed. O(roles).
-        """
-        members = self.members
-        found = members.standing
-        if found is None and not self.roles:  # most groups: what ``stands`` computes
-            counts = self._counts
-            held = counts[_WAITING] + counts[_BINDING] + counts[_ASSIGNED]
-            row = counted(self.min_available or 0, held, counts[_UNSCHEDULED], self.succeeded)
-            found = members.standing = alone(row)
-        elif found is None:
-            found = members.standing = self.stands()
-        return found
-
-    def stands(
-        self,
-        held: Collection[MemberState] = HOLDING,
-        *,
-        pending: Collection[MemberState] = (MemberState.UNSCHEDULED,),
-        done: bool = True,
-        tree: SubGroup | None = None,
-    ) -> Standing:
-        """Return how it would stand if other members counted; see ``standing``. O(roles).
-
-        Args:
-            held: The states in which members count as holding a node.
-            pending: The states in which members may still get one.
-            done: Whether members that have succeeded count if the others are too few.
-            tree: The minima; None for its own.
-        """
-        members, roles = self.members, self.roles
-
-        def counts(sub: SubGroup | None = None) -> Counts:
-            role = None if sub is None else sub.role
-            return Counts(
-                members.in_states(held, role),
-                members.in_states(pending, role),
-                members.done(role) if done else 0,
-            )
-
-        if tree is None and not roles:
-            return alone(counted(self.min_available or 0, *counts()))
-        return standing(tree or tree_of_roles(self.min_available or 0, roles), counts)
-
-    def role(self, name: str) -> RoleCounts:
-        """Return the member counts of a role; see ``PodGroupCounters.role``. O(1)."""
-        return self.members.role(name, tried=self.tried_by_role.get(name, 0))
-
-    @property
-    def untried(self) -> int:
-        """The number of unscheduled members not tried in this attempt."""
-        return self.unscheduled - self.tried
-
-    @property
-    def schedule_timeout(self) -> float | None:
-        """The permit timeout of the specification.
-
-        None if the specification gives none: then the default of the gang policy holds.
-        """
-        return None if self.spec is None else self.spec.schedule_timeout
-
-    @property
-    def min_resources(self) -> Resources:
-        """The total resources that the specification requires; empty without a specification."""
-        return NOTHING if self.spec is None else self.spec.min_resources
-
-    @property
-    def created_at(self) -> float:
-        """The creation time of the specification, else of the first member."""
-        if self.spec is not None:
-            return self.spec.created_at
-        return 0.0 if self.first_seen_at is None else self.first_seen_at
+__all__ = ["PodGroupRegistry"]
 
 
 def _check_claim(pod: Pod, claim: Membership) -> None:
@@ -341,7 +158,7 @@ class PodGroupRegistry:
             InvalidPodGroupError: The member contradicts the group; nothing has changed.
             InvalidValueError: An argument has a wrong type; nothing has changed.
         """
-        if state not in _TO_BE_PLACED:
+        if state not in TO_BE_PLACED:
             _check_claim(pod, claim)
         elif (problem := self.conflict(pod, claim)) is not None:
             raise problem

@@ -34,8 +34,8 @@ from gangsched.core.state import State
 from gangsched.model import GroupKey, Resources
 from gangsched.primitives import quorum
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.group_info import HOLDING, PodGroupInfo
 from gangsched.primitives.quorum import MatchPolicy
-from gangsched.primitives.registry import HOLDING, PodGroupInfo
 from gangsched.resources import NOTHING
 
 __all__ = ["Allowance", "ask_waiting", "charge", "denial", "note_left", "stop_waiting"]

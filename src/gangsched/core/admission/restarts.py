@@ -29,7 +29,7 @@ from gangsched.core.state.running_groups import Fall, GroupMinimum
 from gangsched.events import GroupBelowMinimum, GroupRestarted, RestartLimitReached
 from gangsched.model import GroupKey, RestartPolicy
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.standing import tree_of_roles
 
 __all__ = ["awaited", "denial", "due", "forget", "is_under_way", "judge", "returns"]

@@ -19,7 +19,7 @@ from gangsched.core.state import State
 from gangsched.model import GroupKey
 from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.primitives.gang_tree import SubGroup
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.standing import least_needed
 from gangsched.resources import NOTHING
 

@@ -27,7 +27,7 @@ from gangsched.explain import Diagnosis
 from gangsched.model import Pod
 from gangsched.primitives.capacity import gap
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.registry import HOLDING
+from gangsched.primitives.group_info import HOLDING
 from gangsched.primitives.standing import of_leaves, standing
 from gangsched.profile import calls
 from gangsched.resources import NOTHING, Resources

@@ -13,7 +13,7 @@ from gangsched.core.records.trial import Lifted, Trial
 from gangsched.core.state import State
 from gangsched.model import PreemptionPolicy
 from gangsched.primitives import quorum
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 
 __all__ = ["helps", "may_evict", "may_preempt", "reach_of"]
 

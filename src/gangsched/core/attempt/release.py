@@ -14,7 +14,7 @@ from gangsched.events import Bind, GroupScheduled, Release
 from gangsched.model import PodUID
 from gangsched.outcomes import SKIP
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 
 __all__ = ["Prepared", "is_quorum_without", "prepare", "release"]
 

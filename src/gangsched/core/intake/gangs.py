@@ -11,7 +11,7 @@ from gangsched.core.state import State
 from gangsched.model import GroupKey, Pod
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import REGULAR, SubGroup, group_tree
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 
 __all__ = ["add_group", "gang_of_group", "grow_tree", "regroup"]
 

@@ -11,7 +11,7 @@ from gangsched.core.records.gang import PodRecord
 from gangsched.core.state import State
 from gangsched.model import GroupKey
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 
 __all__ = ["read_group"]
 

@@ -34,7 +34,7 @@ from gangsched.events import (
 )
 from gangsched.model import GroupKey, Pod, PodUID
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 
 __all__ = ["is_another", "read_pod", "tell_priority"]
 

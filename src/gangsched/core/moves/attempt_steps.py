@@ -20,7 +20,7 @@ from gangsched.events import (
 from gangsched.outcomes import EvictGroup, RejectGroup
 from gangsched.primitives import quorum
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.standing import is_quorum
 
 __all__ = ["assume", "begin", "evict", "give_back", "note_progress", "take_off", "wait"]

@@ -21,7 +21,7 @@ from gangsched.core.state import State
 from gangsched.events import GroupIncomplete, PodNotAdmitted, PodUnschedulable
 from gangsched.model import GroupKey
 from gangsched.primitives import quorum
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.standing import Row
 
 __all__ = ["incomplete", "not_admitted", "presence", "standing_of", "tell", "tell_gang"]

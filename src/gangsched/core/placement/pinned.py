@@ -15,7 +15,7 @@ from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.nodes.node_table import NodeTable
 from gangsched.core.records.gang import Gang
 from gangsched.primitives.gang_tree import SubGroup
-from gangsched.primitives.registry import HOLDING
+from gangsched.primitives.group_info import HOLDING
 
 __all__ = ["Limit", "holding_by_leaf", "name_of", "pinned_to"]
 

@@ -20,7 +20,7 @@ from gangsched.core.records.trial import Lifted
 from gangsched.core.state import State
 from gangsched.core.state.nominated import Nomination
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.standing import of_roles, standing, tree_of_roles
 
 __all__ = ["EvictionUnit", "elastic_members", "eviction_units"]

@@ -44,7 +44,7 @@ from gangsched.explain import Why
 from gangsched.forking import copying
 from gangsched.model import FrozenMap, PodUID
 from gangsched.overlay import OverlayCluster
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.protocols import FourCalls
 from gangsched.quantity import is_seconds
 from gangsched.what_if import WhatIf

@@ -28,7 +28,7 @@ from gangsched.events import GroupScheduled, NodeAdded, PodScheduled
 from gangsched.explain import BackingOff, NoNodeFits, NotEnoughMembers, PartlyRunning, Queued, Why
 from gangsched.model import GroupKey, Node, NodeName, PodUID
 from gangsched.primitives import quorum
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.protocols import FourCalls
 from gangsched.what_if import Insufficient, SmallestChange, Sufficient
 

@@ -21,7 +21,7 @@ from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 
 __all__ = ["binding", "groups", "pending", "running"]
 

@@ -14,7 +14,7 @@ from gangsched.core.records import Records
 from gangsched.core.records.gang import Gang, QueuePlace
 from gangsched.explain import UnschedulableMember
 from gangsched.model import Pod
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 
 __all__ = ["QueueEntry", "SchedulingQueue"]
 

@@ -36,7 +36,7 @@ from gangsched.explain import (
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase, PodUID
 from gangsched.primitives import quorum
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.waiting import WaitingPod
 from gangsched.profile.calls import name_of
 

@@ -19,7 +19,7 @@ from gangsched.core.records import Records
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.errors import InternalError
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.registry import HOLDING
+from gangsched.primitives.group_info import HOLDING
 
 __all__ = ["check_records"]
 

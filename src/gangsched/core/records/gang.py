@@ -19,7 +19,7 @@ from gangsched.explain import UnschedulableMember
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import REGULAR, SubGroup
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 
 __all__ = ["Gang", "LostNode", "PodRecord", "QueuePlace", "by_group", "by_seq"]
 

@@ -32,7 +32,7 @@ from gangsched.model import FrozenMap, Pod, PodUID
 from gangsched.model._pod_copy import pod_with_fields
 from gangsched.primitives.claims import Claims
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.waiting import WaitingPod
 from gangsched.profile.calls import name_of
 

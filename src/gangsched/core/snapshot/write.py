@@ -32,7 +32,7 @@ from gangsched.core.state import State
 from gangsched.core.state.running_groups import GroupLife
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
 from gangsched.model import GroupKey
-from gangsched.primitives.registry import PodGroupInfo
+from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.profile import Profile
 from gangsched.profile.calls import name_of
 from gangsched.resources import NOTHING
