@@ -182,10 +182,6 @@ def _read_claims(state: State, rows: SnapshotRow) -> None:
         gang = state.records.gang_of.get(row.key)
         if gang is not None:
             grow_tree(state, gang)
-        elif info.spec is None and row.key not in registry._left:
-            # its last member has left meanwhile
-            registry._keep(row.key, rows.now + registry._grace)
-            state.removed[row.key] = None
 
 
 # Pods -------------------------------------------------------------------------------------------
