@@ -65,6 +65,18 @@ def scheduler() -> Scheduler:
     return made
 
 
+LEFT: dict[str, object] = {
+    "touched": {"a gang": None},
+    "pods_changed": True,
+    "pods_tried": True,
+    "asked": "a gang",
+    "lost": ["a pod"],
+    "refused": {"a pod": "a reason"},
+    "removed": {"a group": None},
+    "seen": {"a pod": None},
+}
+"""By the name of a field of the current call, what is left there after the call."""
+
 SABOTAGE: list[tuple[Callable[[], Any], Callable[[Any], object], str]] = [
     (heap, lambda made: made._run.reverse(), "is behind"),
     (heap, lambda made: setattr(made, "_dead", 1), "0 tombstones, counted 1"),
@@ -84,6 +96,14 @@ SABOTAGE: list[tuple[Callable[[], Any], Callable[[Any], object], str]] = [
         scheduler,
         lambda made: next(iter(made._state.records.gangs.values())).pending.clear(),
         "default/g-0 unscheduled on None> pends",
+    ),
+    *(
+        (
+            scheduler,
+            lambda made, field=field, left=left: setattr(made._state.call, field, left),
+            f"a call is over and has left {field}",
+        )
+        for field, left in LEFT.items()
     ),
 ]
 

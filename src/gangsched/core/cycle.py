@@ -171,7 +171,7 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
     nomination = state.nominations.known.get(gang)
     if nomination is not None:
         nominations.lend(state, nomination)
-    has_reservation, effects = state.reservation.current is not None, len(state.out)
+    has_reservation, effects = state.reservation.current is not None, len(state.call.out)
     lent = backfill.lend(state, gang) if has_reservation else []
     try:
         if failed is not None:
@@ -184,7 +184,7 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
         undo.restore()
         if nomination is not None:
             nominations.withhold(state, nomination)
-        backfill.conclude(state, gang, lent, len(state.out))
+        backfill.conclude(state, gang, lent, len(state.call.out))
         raise
     if nomination is not None:
         nominations.conclude(state, nomination)

@@ -77,11 +77,14 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         " search_budget strict_priorities",
     ),
     "State": Fields(
-        written={"out": "SnapshotRow.effects"},
         derived="agreeing giving_way had_terms unread unread_groups",
-        made="evaluator gains nominations points queue records reservation restarts settings table"
-        " views",
-        dropped="asked events given_back lost pods_changed pods_tried refused removed seen touched",
+        made="call evaluator gains nominations points queue records reservation restarts settings"
+        " table views",
+        dropped="events given_back",
+    ),
+    "CurrentCall": Fields(
+        written={"out": "SnapshotRow.effects"},
+        dropped="asked is_over lost pods_changed pods_tried refused removed seen touched",
     ),
     "Records": Fields(
         row="SnapshotRow",

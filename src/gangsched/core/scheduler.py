@@ -407,7 +407,7 @@ class Scheduler(SchedulerView):
         earlier = state.records.now
         if now < earlier:
             raise InvalidValueError("now", now, f"a number >= {earlier!r}, as in the last call")
-        state.records.now, state.asked = now, None
+        state.records.now, state.call.asked, state.call.is_over = now, None, False
         if not self._listed:
             intake.listing(state)
             self._listed = True
@@ -450,19 +450,22 @@ class Scheduler(SchedulerView):
                 state.points.deferred.append(error)
 
     def _end(self) -> tuple[Effect, ...]:
-        state = self._state
+        state, call = self._state, self._state.call
         settle_all(state)
         if state.reservation.current is not None and backfill.expire(state):
             settle_all(state)
-        effects, state.out = tuple(state.out), []
+        effects, call.out = tuple(call.out), []
+        call.asked, call.is_over = None, True
+        call.seen.clear()
         deferred, state.points.deferred = state.points.deferred, []
         if deferred:
-            state.out = list(effects)  # the next call returns them
+            call.out = list(effects)  # the next call returns them
             raise deferred[0]
         return effects
 
     def _check(self) -> None:
         state = self._state
+        state.call._check()
         check_records(state.records)
         state.restarts._check()
         state.reservation.open._check()

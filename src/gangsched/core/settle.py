@@ -57,37 +57,37 @@ _MANY: Final = 10_000
 
 def settle_all(state: State) -> None:
     """Settle each noted gang, then wake what nodes may help, until nothing is noted."""
-    records, table, nominated = state.records, state.table, state.nominations
+    records, table, nominated, call = state.records, state.table, state.nominations, state.call
     has_quotas = records.quotas.is_used
     for _round in range(_MANY):
         if nominated.known or nominated.overdue:
             nominations.review(state)
-        if state.lost:
+        if call.lost:
             lost_nodes.judge(state)
         if records.ended:
             pod_ends.tell(state)
-        if state.refused:
+        if call.refused:
             _reject_refused(state)
-        if not state.touched:
+        if not call.touched:
             if has_quotas:
                 accounts.ask_waiting(state)
             if records.used:
                 used, records.used = records.used, {}
                 state.queue.used(used)
-        if state.touched:
+        if call.touched:
             _settle_touched(state)
-        elif table.gains or state.pods_changed or state.pods_tried:
+        elif table.gains or call.pods_changed or call.pods_tried:
             _wake(state)
         else:
             break
-    if state.removed:
+    if call.removed:
         _end_removed(state)
 
 
 def _settle_touched(state: State) -> None:
     """Settle each noted gang, once what it is settled by is up to date."""
     records, has_quotas = state.records, state.records.quotas.is_used
-    touched, state.touched = state.touched, {}
+    touched, state.call.touched = state.call.touched, {}
     for gang in touched:
         if records.gangs.get(gang.key) is not gang:
             continue  # it was forgotten since it was noted
@@ -112,10 +112,10 @@ def _has_left(before: QueuePlace, place: QueuePlace) -> bool:
 
 def _wake(state: State) -> None:
     """Wake what nodes may help that may take more, and pods that came to nodes or left them."""
-    records = state.records
+    records, call = state.records, state.call
     gains, state.table.gains = state.table.gains, {}
-    changed, tried = state.pods_changed, state.pods_tried
-    state.pods_changed = state.pods_tried = False
+    changed, tried = call.pods_changed, call.pods_tried
+    call.pods_changed = call.pods_tried = False
     if gains:
         since = min(gains.values())
         state.gains.note(records.step, since)
@@ -136,13 +136,13 @@ def _wake(state: State) -> None:
 
 def _end_removed(state: State) -> None:
     """Post which groups are gone that lost their last pod, and forget their restarts."""
-    for key in state.removed:
+    removed, state.call.removed = state.call.removed, {}
+    for key in removed:
         restarts.forget(state, key)
         known = state.records.registry.get(key)
         if known is None or (known.spec is None and not known.members):
             state.records.quotas.release(key)
-            state.out.append(GroupRemoved(key))
-    state.removed.clear()
+            state.call.out.append(GroupRemoved(key))
 
 
 def _settle(state: State, gang: Gang) -> None:
@@ -176,7 +176,7 @@ def _settle(state: State, gang: Gang) -> None:
         if strayed:  # 4
             reject(state, gang, strayed)
             return
-        if gang is not state.asked:  # 5
+        if gang is not state.call.asked:  # 5
             recheck(state, gang)
     if gang.pending:
         _place_pending(state, gang, before)
@@ -371,7 +371,7 @@ def _strayed(state: State, gang: Gang) -> str:
 
 def _reject_refused(state: State) -> None:
     """Take waiting pods off their nodes that a permit plugin refused when it was asked again."""
-    refused, state.refused = state.refused, {}
+    refused, state.call.refused = state.call.refused, {}
     due: list[tuple[PodRecord, str]] = []
     for uid, reason in refused.items():
         record = state.records.pods.get(uid)

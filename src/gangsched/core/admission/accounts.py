@@ -103,7 +103,7 @@ def ask_waiting(state: State) -> None:
     ahead: list[tuple[GroupKey, Resources]] = []
     for info in found:
         gang = records.gang_of.get(info.key)
-        if gang is None or gang in state.touched:
+        if gang is None or gang in state.call.touched:
             continue  # another group of its bundle was asked about for both
         if info.was_scheduled:
             if not _exceeded_again(state, gang, info):

@@ -90,14 +90,14 @@ def _observe(state: State, info: PodGroupInfo, *, is_whole: bool) -> Fall | None
 def _fall(state: State, gang: Gang, info: PodGroupInfo, fall: Fall) -> None:
     """Post what follows from a fall, and hold the groups that are restarted."""
     minimum = info.min_available or 0
-    state.out.append(GroupBelowMinimum(info.key, info.scheduled + info.succeeded, minimum))
+    state.call.out.append(GroupBelowMinimum(info.key, info.scheduled + info.succeeded, minimum))
     if fall.until is not None and fall.limit is not None:
         for key in _restarted_with(gang, info):
             state.restarts.join(key, fall)
-            state.out.append(GroupRestarted(key, fall.restarts, fall.limit, fall.until))
+            state.call.out.append(GroupRestarted(key, fall.restarts, fall.limit, fall.until))
         state.touch(gang)
     elif fall.limit is not None:
-        state.out.append(RestartLimitReached(info.key, fall.restarts))
+        state.call.out.append(RestartLimitReached(info.key, fall.restarts))
 
 
 def _restarted_with(gang: Gang, info: PodGroupInfo) -> Iterator[GroupKey]:

@@ -98,17 +98,17 @@ def _release_group(
     bind_of: Mapping[PodUID, Bind],
 ) -> None:
     """Let members of one group go, and end its attempt, also if all of them were refused."""
-    waiting = state.records.waiting
+    waiting, call = state.records.waiting, state.call
     for record in gone:
         if waiting.earliest < math.inf:
             waiting.remove(record.uid)
         state.records.move(record, _BINDING, record.slot)
-        state.pods_changed = True
+        call.pods_changed = True
     if info is not None and info.attempt_started_at is not None:
         _succeed(state, info)
     if info is not None and gone:
-        state.out.append(Release(info.key, tuple([record.uid for record in gone])))
-    state.out += [bind_of[record.uid] for record in gone]
+        call.out.append(Release(info.key, tuple([record.uid for record in gone])))
+    call.out += [bind_of[record.uid] for record in gone]
 
 
 def _succeed(state: State, info: PodGroupInfo) -> None:
@@ -119,6 +119,6 @@ def _succeed(state: State, info: PodGroupInfo) -> None:
         info.members.forget_collected()  # they belong to what ran before, not to this start
     info.last_failure_at = info.attempt_started_at = None
     since = state.records.now if info.complete_at is None else info.complete_at
-    state.out.append(
+    state.call.out.append(
         GroupScheduled(info.key, info.attempts, info.scheduled, state.records.now - since)
     )

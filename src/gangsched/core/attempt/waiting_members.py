@@ -37,7 +37,7 @@ def recheck(state: State, gang: Gang) -> None:
         return
     for record in members:
         if record.seq in again.refused:
-            state.refused[record.uid] = again.refused[record.seq]
+            state.call.refused[record.uid] = again.refused[record.seq]
     if isinstance(prepared, tuple):
         release(state, ready, *prepared)
         return
@@ -113,7 +113,7 @@ def waiting_siblings(
         own = tuple(plugin for plugin in each if name_of(plugin) in names)
         answer = state.points.permit(sibling, state.records.now, own) if own else ()
         if isinstance(answer, Unschedulable):
-            state.refused[sibling.uid] = answer.reason
+            state.call.refused[sibling.uid] = answer.reason
         if answer:
             kept.append(sibling)
     return [sibling for sibling in before if sibling not in kept], kept

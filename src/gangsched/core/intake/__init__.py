@@ -50,32 +50,30 @@ __all__ = [
 
 def take_in(state: State, event: Event) -> None:
     """Take in what an event is about."""
-    try:
-        match event:
-            case PodAdded(pod) | PodUpdated(pod):
-                read_pod(state, pod.uid)
-            case PodDeleted(uid):
-                read_pod(state, uid)
-            case Bound():
-                bound(state, event)
-            case BindFailed():
-                bind_failed(state, event)
-            case NodeAdded(node) | NodeUpdated(node):
-                read_node(state, node.name)
-            case NodeDeleted(name):
-                read_node(state, name)
-            case PodGroupAdded(group) | PodGroupUpdated(group):
-                read_group(state, group.key)
-            case PodGroupDeleted(key):
-                read_group(state, key)
-            case PermitAllowed() | PermitRejected():
-                permit_answered(state, event)
-            case ObjectChanged(changed):
-                objects_changed(state, (type(changed),))
-            case ObjectDeleted(name):
-                objects_changed(state, (KINDS[name],))
-    finally:
-        state.seen.clear()
+    state.call.seen.clear()
+    match event:
+        case PodAdded(pod) | PodUpdated(pod):
+            read_pod(state, pod.uid)
+        case PodDeleted(uid):
+            read_pod(state, uid)
+        case Bound():
+            bound(state, event)
+        case BindFailed():
+            bind_failed(state, event)
+        case NodeAdded(node) | NodeUpdated(node):
+            read_node(state, node.name)
+        case NodeDeleted(name):
+            read_node(state, name)
+        case PodGroupAdded(group) | PodGroupUpdated(group):
+            read_group(state, group.key)
+        case PodGroupDeleted(key):
+            read_group(state, key)
+        case PermitAllowed() | PermitRejected():
+            permit_answered(state, event)
+        case ObjectChanged(changed):
+            objects_changed(state, (type(changed),))
+        case ObjectDeleted(name):
+            objects_changed(state, (KINDS[name],))
 
 
 def binds(event: Event) -> bool:
@@ -103,11 +101,9 @@ def only_adds(event: Event) -> bool:
 def read_given_back(state: State) -> None:
     """Read the pods that gave nodes back on which they waited: they may be bound there by now."""
     given_back, state.given_back = state.given_back, {}
-    try:
-        for uid in given_back:
-            read_pod(state, uid)
-    finally:
-        state.seen.clear()
+    state.call.seen.clear()
+    for uid in given_back:
+        read_pod(state, uid)
 
 
 def listing(state: State) -> None:
@@ -117,13 +113,7 @@ def listing(state: State) -> None:
     listing does not say in which order pods arrived. Of pods that contradict each other, the one
     that has a node counts first, then the older one.
     """
-    try:
-        _read_all(state)
-    finally:
-        state.seen.clear()
-
-
-def _read_all(state: State) -> None:
+    state.call.seen.clear()
     cluster, records = state.settings.cluster, state.records
     shown = sorted(cluster.pods(), key=lambda pod: (pod.node_name is None, pod.created_at))
     uids = [pod.uid for pod in shown]

@@ -60,7 +60,7 @@ def confirm(state: State, record: PodRecord) -> None:
     record.bind_failures = 0
     record.started_at = state.records.now
     reason, record.reason, record.told = record.reason, "", ""
-    state.out.append(PodScheduled(record.uid, node))
+    state.call.out.append(PodScheduled(record.uid, node))
     state.points.post_bind(record, state.records.now)
     if record.is_evicted:
         evict_if_due(state, record, reason)
@@ -70,7 +70,7 @@ def evict_if_due(state: State, record: PodRecord, reason: str) -> None:
     """Post the eviction of a pod that was put off until its bind had ended, wherever it ended."""
     pod = record.pod
     if record.is_evicted and pod.node_name and not pod.is_finished and pod.deleted_at is None:
-        state.out.append(Evict(record.uid, pod.node_name, reason or "evicted"))
+        state.call.out.append(Evict(record.uid, pod.node_name, reason or "evicted"))
         nominations.note_evicted(state, record)
 
 

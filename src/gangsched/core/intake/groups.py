@@ -35,7 +35,7 @@ def read_group(state: State, key: GroupKey) -> None:
             return
         registry.delete_spec(key, now=state.records.now)
         state.restarts.forget(key)
-        state.removed[key] = None
+        state.call.removed[key] = None
     elif spec != before:
         registry.set_spec(spec)
         state.restarts.resume(key, spec.restarts, spec.restarting_until, now=state.records.now)

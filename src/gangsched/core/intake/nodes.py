@@ -31,7 +31,7 @@ def read_node(state: State, name: NodeName) -> None:
     slot = table.slots.get(name)
     before = None if slot is None else table.nodes[slot]
     if state.records.set_node(name, node):
-        state.pods_changed = True
+        state.call.pods_changed = True
         if slot is not None and _labels(before) != _labels(node):
             _note_moved(state, slot)
         offered = None if node is None else table.state_of[table.slots[name]].offered
@@ -86,7 +86,7 @@ def objects_changed(state: State, kinds: Collection[type[ClusterObject]]) -> Non
     for pod_class in readers:
         pod_class.forget()
     if readers:
-        state.pods_changed = True
+        state.call.pods_changed = True
         for entry in state.records.waiting:
             record = state.records.pods[entry.uid]
             if record.pod_class is not None and not record.pod_class.objects.isdisjoint(kinds):

@@ -185,7 +185,7 @@ def _tell_priority(state: State, record: PodRecord) -> None:
         state.agreeing.setdefault(info.key, {})[record.uid] = record
         return
     record.is_overruled = True
-    state.out.append(PriorityOverruled(record.uid, info.key, own, used))
+    state.call.out.append(PriorityOverruled(record.uid, info.key, own, used))
 
 
 def _forget_agreeing(state: State, record: PodRecord, key: GroupKey) -> None:
@@ -210,7 +210,7 @@ def _update(
     if not is_assumed and record.pod != pod:
         state.note_event(record.gang)
     if record.slot >= 0 and _looks_different(state, record, pod):
-        state.pods_changed = True
+        state.call.pods_changed = True
     if before is _REFUSED or claims_another:
         _claim(state, record, seen, wanted)
     if is_assumed:
@@ -300,7 +300,7 @@ def _set_state(
     if pod.node_name is not None and not pod.is_finished:
         slot = state.table.slot(pod.node_name)
     if slot != record.slot:
-        state.pods_changed = True
+        state.call.pods_changed = True
     if wanted in (MemberState.ENDED, MemberState.FAILED) and record.info is not None:
         _note_end(state, record, record.info, wanted)
     is_new = record.state is not wanted or record.slot != slot
@@ -336,7 +336,7 @@ def _tell_reason(
         event, reason = PodNotAdmitted, "; ".join(gates(state, record.pod, group))
     if is_new or reason != record.reason:
         record.reason = reason
-        state.out.append(event(record.uid, reason))
+        state.call.out.append(event(record.uid, reason))
 
 
 def _forget(state: State, record: PodRecord, cause: str) -> None:
@@ -351,7 +351,7 @@ def _forget(state: State, record: PodRecord, cause: str) -> None:
         how = "was deleted" if cause == "deleted" else "has changed"
         lose(state, record, f"pod {record.pod.name} {how}", cause, _TERMINATING)
     if record.slot >= 0:
-        state.pods_changed = True
+        state.call.pods_changed = True
     has_succeeded = cause == "deleted" and record.state is MemberState.SUCCEEDED
     records.forget(record)
     state.given_back.pop(record.uid, None)
@@ -363,7 +363,7 @@ def _forget(state: State, record: PodRecord, cause: str) -> None:
     _forget_agreeing(state, record, info.key)
     records.registry.leave(info.key, record.uid, now=state.records.now)
     if not info.members:
-        state.removed[info.key] = None
+        state.call.removed[info.key] = None
     elif said != (info.claimed_min, info.claimed_priority):
         grow_tree(state, gang)
         _read_refused(state, info)

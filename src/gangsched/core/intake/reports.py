@@ -82,7 +82,7 @@ def permit_answered(state: State, event: PermitAllowed | PermitRejected) -> None
     if record is None or entry is None or record.attempt != event.attempt:
         return
     if isinstance(event, PermitRejected):
-        state.refused[event.uid] = f"{event.plugin} rejected it: {event.reason}"
+        state.call.refused[event.uid] = f"{event.plugin} rejected it: {event.reason}"
     else:
         wide, _each = state.settings.profile.group_wide["permit"]
         together = [record]

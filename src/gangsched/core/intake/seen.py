@@ -55,8 +55,8 @@ def look(state: State, uid: PodUID) -> Seen | None:
         ClusterStateError: The cluster state shows another pod.
         PluginError: A plugin, or ``membership``, raised.
     """
-    if uid in state.seen:
-        return cast("Seen | None", state.seen[uid])
+    if uid in state.call.seen:
+        return cast("Seen | None", state.call.seen[uid])
     pod = state.settings.cluster.pod(uid)
     if pod is not None and pod.uid != uid:
         raise ClusterStateError(uid, f"is shown by the cluster state as the pod {pod.uid}")
@@ -64,14 +64,14 @@ def look(state: State, uid: PodUID) -> Seen | None:
 
 
 def look_ahead(state: State, uids: Iterable[PodUID]) -> None:
-    """Read pods before anything changes; ``take_in`` forgets them at its end.
+    """Read pods before anything changes; forgotten when the next event is taken in.
 
     Raises:
         ClusterStateError: The cluster state shows another pod.
         PluginError: A plugin, or ``membership``, raised.
     """
     found = {uid: look(state, uid) for uid in uids}
-    state.seen.update(found)
+    state.call.seen.update(found)
 
 
 def node_shown(state: State, name: NodeName) -> Node | None:

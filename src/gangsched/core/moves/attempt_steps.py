@@ -56,7 +56,7 @@ def assume(
     record.attempt = max(record.attempt, state.records.attempt_floor) + 1
     record.round = record.gang.round
     state.records.move(record, _WAITING, slot, is_taken=is_taken)
-    state.pods_tried = True
+    state.call.pods_tried = True
 
 
 def wait(state: State, record: PodRecord, waits: Waits, timeout: float) -> None:
@@ -75,8 +75,8 @@ def wait(state: State, record: PodRecord, waits: Waits, timeout: float) -> None:
     )
     remaining = 0 if info is None else max(state.points.members_needed(info) or 0, 0)
     notice = PodWaiting(record.uid, node, entry.deadline, remaining, record.attempt, plugins)
-    state.out.append(notice)
-    state.asked = record.gang
+    state.call.out.append(notice)
+    state.call.asked = record.gang
 
 
 def give_back(
@@ -101,7 +101,7 @@ def take_off(state: State, record: PodRecord, to: MemberState) -> None:
     if to is _UNSCHEDULED:
         record.round = round_
         record.pod_class = record.pod_class or state.evaluator.class_of(record.pod)
-    state.pods_tried = True
+    state.call.pods_tried = True
 
 
 def evict(state: State, record: PodRecord, reason: str) -> None:
@@ -117,7 +117,7 @@ def evict(state: State, record: PodRecord, reason: str) -> None:
     is_bound = record.state is MemberState.ASSIGNED
     state.records.move(record, MemberState.TERMINATING, record.slot)
     if is_bound and record.node is not None:
-        state.out.append(Evict(record.uid, record.node, reason))
+        state.call.out.append(Evict(record.uid, record.node, reason))
 
 
 # What a group has reached -----------------------------------------------------------------------
@@ -135,7 +135,7 @@ def note_progress(state: State, gang: Gang) -> None:
         is_bound = info.is_binding and not info.assumed and info.assigned
         if is_bound and not quorum.lacks_members(info):
             info.is_binding = False
-            state.out.append(GroupBound(info.key, info.started_by, info.assigned))
+            state.call.out.append(GroupBound(info.key, info.started_by, info.assigned))
 
 
 def _has_started(gang: Gang, info: PodGroupInfo) -> bool:

@@ -33,21 +33,21 @@ def lose(state: State, record: PodRecord, why: str, cause: str, to: MemberState)
     """Take an assumed pod off its node after an event."""
     node = record.node
     assert node is not None
-    info = record.info
+    info, call = record.info, state.call
     is_tried = record.state is MemberState.WAITING or (
         info is not None and info.attempt_started_at is not None
     )
-    state.lost.append(LostNode(record, record.cycle, node, cause, why, is_tried, record.is_evicted))
+    call.lost.append(LostNode(record, record.cycle, node, cause, why, is_tried, record.is_evicted))
     attempt_steps.take_off(state, record, to)
     record.reason = why
     if cause != "bind_failed":
-        state.out.append(PodRejected(record.uid, node, why))
+        call.out.append(PodRejected(record.uid, node, why))
     state.touch(record.gang)
 
 
 def judge(state: State) -> None:
     """Tell plugins of the pods that lost nodes, and carry out their verdicts."""
-    lost, state.lost = state.lost, []
+    lost, state.call.lost = state.call.lost, []
     verdicts: dict[GroupKey, Verdict] = {}
     for each in lost:
         record, gang = each.record, each.record.gang
@@ -78,7 +78,7 @@ def _tell_partly_bound(state: State, record: PodRecord, reason: str) -> None:
     if not state.settings.can_evict:
         reason += "; the other members stay on their nodes, since the host evicts no pods"
     assert info.min_available is not None
-    state.out.append(
+    state.call.out.append(
         GroupPartlyBound(info.key, info.scheduled, info.min_available, record.uid, reason)
     )
 
@@ -95,7 +95,7 @@ def reject_some(state: State, due: Iterable[tuple[PodRecord, str]], cause: str) 
         assert node is not None
         verdict: Verdict | None = attempt_steps.give_back(state, record, _UNSCHEDULED, cause)
         record.reason = reason
-        state.out.append(PodRejected(record.uid, node, reason))
+        state.call.out.append(PodRejected(record.uid, node, reason))
         if verdict is None and info is not None:
             needed = state.points.members_needed(info)
             if needed is not None and needed > 0:

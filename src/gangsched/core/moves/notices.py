@@ -32,7 +32,7 @@ def tell(state: State, record: PodRecord, reason: str) -> None:
     record.reason = record.told = reason
     if record.gang.told_all != reason:
         record.gang.told_all = ""
-    state.out.append(PodUnschedulable(record.uid, reason))
+    state.call.out.append(PodUnschedulable(record.uid, reason))
 
 
 def tell_gang(state: State, gang: Gang, reason: str) -> None:
@@ -60,7 +60,7 @@ def not_admitted(
     """
     if info is None:
         if not is_known:
-            state.out.append(PodNotAdmitted(gang.pod.uid, denial))
+            state.call.out.append(PodNotAdmitted(gang.pod.uid, denial))
         return
     reason, notice = _why_not_admitted(state, gang, info, denial, told)
     others: list[PodRecord] = []
@@ -71,7 +71,7 @@ def not_admitted(
             break  # so does every one before it
     gang.told_all = reason
     if not is_known or any(record.told != reason for record in others):
-        state.out.append(notice or PodNotAdmitted(gang.pod.uid, denial))
+        state.call.out.append(notice or PodNotAdmitted(gang.pod.uid, denial))
     for record in sorted(others, key=by_seq):
         record.reason = reason
         if record.told != reason:

@@ -36,7 +36,7 @@ def tell(state: State) -> None:
 def accept_more(state: State) -> None:
     """Try again what plugins had refused. O(gangs)."""
     state.evaluator.forget()
-    state.pods_changed = True
+    state.call.pods_changed = True
     state.queue.wake_all()
     refused: list[Gang] = []
     for gang in state.records.gangs.values():

@@ -64,7 +64,7 @@ def reject(
         # a verdict is dropped: the gang is being rejected already
         give_back(state, record, _UNSCHEDULED, "rejected")
         record.reason = reason
-        state.out.append(PodRejected(record.uid, node, reason))
+        state.call.out.append(PodRejected(record.uid, node, reason))
     count(state, gang, reason, backs_off=backs_off)
     infos = gang.infos.values()
     tried = [info for info in infos if info.attempt_started_at is not None]
@@ -79,7 +79,7 @@ def reject(
         info.attempt_started_at = None
         info.last_failure_at = state.records.now
         until = max(gang.backoff_until, state.records.now)
-        state.out.append(GroupRejected(info.key, number, reason, until))
+        state.call.out.append(GroupRejected(info.key, number, reason, until))
     gang.end_attempt()
     if evicts:
         gang.refused = None  # its backoff ends with time alone

@@ -37,7 +37,7 @@ class Undo:
             for info in gang.infos.values()
         ]
         self._gains = dict(state.table.gains)
-        self._pods_tried = state.pods_tried
+        self._pods_tried = state.call.pods_tried
 
     def take_back(self) -> None:
         """Take back the assumptions: the attempts of the pods do not count."""
@@ -48,7 +48,7 @@ class Undo:
             state.records.move(record, _UNSCHEDULED)
             record.cycle = None
             record.attempt -= 1
-        state.table.gains, state.pods_tried = self._gains, self._pods_tried
+        state.table.gains, state.call.pods_tried = self._gains, self._pods_tried
 
     def restore(self) -> None:
         """Take back the attempt: nothing was tried."""

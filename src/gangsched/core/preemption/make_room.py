@@ -133,7 +133,7 @@ def _tell_exhausted(state: State, gang: Gang, steps: Steps, *, is_found: bool) -
     failed, group = gang.refused, gang.group
     uid = gang.pod.uid if failed is None else failed.uid
     key = None if group is None else group.key
-    state.out.append(VictimSearchExhausted(key, uid, steps.taken, is_found))
+    state.call.out.append(VictimSearchExhausted(key, uid, steps.taken, is_found))
     if failed is not None and not is_found:
         gang.refused = evolve(failed, victim_steps=steps.taken)
 
@@ -145,20 +145,20 @@ def _carry_out(
     state: State, gang: Gang, preemptor: Preemptor, plan: VictimPlan, priority: int
 ) -> None:
     """Nominate nodes, evict the victims and announce both; see the module for the order."""
-    group = gang.group
+    group, out = gang.group, state.call.out
     name = f"pod {gang.pod.key}" if group is None else f"pod group {group.key}"
     reason = f"preempted by {name}"
     for unit in plan.units:
         if unit.nomination is not None:
             nominations.lapse(state, unit.nomination, reason)
     nomination = _nominate(state, gang, preemptor, plan, priority)
-    before = len(state.out)
+    before = len(out)
     marked = [r for r in state.records.terminating.values() if r.is_evicted]
     for unit in plan.units:
         _evict(state, unit, reason)
     for record in plan.members:
         attempt_steps.evict(state, record, reason)
-    victims = [effect.uid for effect in state.out[before:] if isinstance(effect, Evict)]
+    victims = [effect.uid for effect in out[before:] if isinstance(effect, Evict)]
     # those whose bind is under way are evicted when it has ended
     later = [
         record
@@ -169,7 +169,7 @@ def _carry_out(
     names = state.table.names
     places = tuple([(record.uid, names[slot]) for record, slot in plan.places])
     notice = Nominated(nomination.group, priority, places, tuple(victims), nomination.deadline)
-    state.out.insert(before, notice)
+    out.insert(before, notice)
     nomination.awaited = _awaited(state, nomination, plan, victims)
     state.touch(gang)
 

@@ -222,7 +222,7 @@ def end(
     state.nominations.remove(nomination)
     if reason:
         pods = tuple([uid for uid in named if uid in state.records.pods])
-        state.out.append(NominationLapsed(nomination.group, pods, reason))
+        state.call.out.append(NominationLapsed(nomination.group, pods, reason))
 
 
 def lapse(

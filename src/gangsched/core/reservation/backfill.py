@@ -136,7 +136,7 @@ def conclude(state: State, gang: Gang, lent: list[Hold], before: int) -> None:
     if current is None:
         return
     is_other = bool(lent) and gang is not current.gang
-    for effect in state.out[before:]:
+    for effect in state.call.out[before:]:
         if isinstance(effect, Bind):
             record = state.records.pods[effect.uid]
             end = run_times.end_of(state, record.pod, state.records.now)

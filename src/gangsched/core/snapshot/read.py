@@ -65,11 +65,11 @@ def read_into(state: State, rows: SnapshotRow) -> None:
         _read_waiting(state, rows)
         read_gangs(state, rows)
         state.table.gains.clear()
-        state.pods_changed = state.pods_tried = False
+        state.call.pods_changed = state.call.pods_tried = False
         state.had_terms = state.records.counts.has_terms
         state.records.quotas.take_returned()
         _read_gains(state, rows)
-    state.out += rows.effects
+    state.call.out += rows.effects
 
 
 def _read_counters(state: State, rows: SnapshotRow) -> None:

@@ -36,13 +36,7 @@ def read_again(state: State) -> None:
         ClusterStateError: The cluster state contradicts itself.
         PluginError: ``membership`` or a plugin raised.
     """
-    try:
-        _read_again(state)
-    finally:
-        state.seen.clear()
-
-
-def _read_again(state: State) -> None:
+    state.call.seen.clear()
     records = state.records.pods
     under_way = {uid: r for uid, r in records.items() if r.is_being_bound or r.is_evicted}
     groups, state.unread_groups = state.unread_groups, {}
@@ -56,10 +50,10 @@ def _read_again(state: State) -> None:
             bind_failed(state, BindFailed(uid, record.attempt, reason))
         else:
             read_pod(state, uid)
-    posted = {effect.uid for effect in state.out if isinstance(effect, Bind | Evict)}
+    posted = {effect.uid for effect in state.call.out if isinstance(effect, Bind | Evict)}
     due = [records[uid] for uid in under_way if uid in records and uid not in posted]
     effects = [_effect(state, record) for record in due]
-    state.out[:0] = [effect for effect in effects if effect is not None]
+    state.call.out[:0] = [effect for effect in effects if effect is not None]
 
 
 def _is_void(state: State, record: PodRecord) -> bool:

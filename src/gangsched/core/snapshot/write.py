@@ -73,7 +73,7 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         held=tuple(g.key for g in records.gangs.values() if g.held_at == state.events),
         no_plans=tuple(g.key for g in records.gangs.values() if g.no_plan_at == state.mark),
         backfill=written_backfill(state),
-        effects=tuple(state.out),
+        effects=tuple(state.call.out),
         errors=tuple(_error(error) for error in state.points.deferred),
         **kept("Records", records),
     )

@@ -1,10 +1,4 @@
-"""What the parts of the core share: what is remembered, what the caller set, and the current call.
-
-Rules:
-  R1  events change records and note which gangs they concern (``touch``); they ask no policy;
-  R2  a noted gang is settled once, after all that the event changed; see ``settle``;
-  R3  effects are appended in the order in which they happened.
-"""
+"""What the parts of the core share: what is remembered, what is set, and the current call."""
 
 from __future__ import annotations
 
@@ -22,13 +16,13 @@ from gangsched.core.points import Points
 from gangsched.core.queue import Queue
 from gangsched.core.queue.gains import Gains
 from gangsched.core.records import Records
-from gangsched.core.records.gang import Gang, LostNode, PodRecord
+from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.records.quota_ledger import QuotaLedger
+from gangsched.core.state.current_call import CurrentCall
 from gangsched.core.state.nominated import Mark, Nominations
 from gangsched.core.state.reserved import ReservationState
 from gangsched.core.state.running_groups import Restarts
 from gangsched.cycle_state import CycleState
-from gangsched.events import Effect
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, Pod, PodUID
 from gangsched.options.backfill import Backfill
@@ -69,21 +63,11 @@ class State:
 
     Attributes:
         views: All nodes, as plugins see them.
-        out: The effects of the current call.
-        touched: The gangs that are to be settled before the call ends. Of one key there may be two:
-            that of a pod that is forgotten, and that of the pod that it is read as now.
-        pods_changed: Whether pods came to nodes or left them since blocked demands were woken.
-        pods_tried: Whether members did that in an attempt: they may only wait there.
-        had_terms: Whether a pod on a node carried terms about other pods then.
+        call: What the current call has gathered.
+        had_terms: Whether a pod on a node carried terms when blocked demands were last woken.
         gains: When nodes gained capacity.
-        asked: The gang of which members began to wait in the current call: permit was just asked.
-        lost: Pods that an event took off the nodes they were assumed on, until plugins are told.
-        refused: Waiting pods that a plugin refused when it was asked again, with the reason.
         giving_way: How many gangs may keep waiting only until another's cycle, at the most.
-        given_back: Pods that waited on permit and gave their nodes back. They are read again before
-            the next decision.
-        seen: What was asked about pods before the current event changed anything; see ``intake``.
-        removed: Groups that lost their last pod in the current call.
+        given_back: Pods that gave back nodes on which they waited: the next decision reads them.
         agreeing: By group, the pending members that were never told that its priority overrules
             theirs. One that has come to a node may still be there.
         restarts: Which groups run, and which are being restarted.
@@ -117,18 +101,11 @@ class State:
         self.nominations: Nominations = Nominations()
         self.reservation: ReservationState = ReservationState(settings.backfill)
         self.events = 0
-        self.out: list[Effect] = []
-        self.touched: dict[Gang, None] = {}
-        self.pods_changed = self.pods_tried = False
+        self.call: CurrentCall = CurrentCall()
         self.had_terms = False
         self.gains: Gains = Gains()
         self.giving_way = 0
-        self.asked: Gang | None = None
-        self.lost: list[LostNode] = []
-        self.refused: dict[PodUID, str] = {}
         self.given_back: dict[PodUID, None] = {}
-        self.seen: dict[PodUID, object] = {}
-        self.removed: dict[GroupKey, None] = {}
         self.agreeing: dict[GroupKey, dict[PodUID, PodRecord]] = {}
         self.restarts: Restarts = Restarts()
         self.unread: dict[PodUID, None] = {}
@@ -150,7 +127,7 @@ class State:
 
     def touch(self, gang: Gang) -> None:
         """Note that a gang is to be settled."""
-        self.touched[gang] = None
+        self.call.touched[gang] = None
 
     def has_classes(self, gang: Gang) -> bool:
         """Return whether pending members have the classes that the known selectors give them."""
