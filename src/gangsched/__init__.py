@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         VolumeChoice,
     )
     from gangsched.explain import Why
-    from gangsched.gangs import Gang, Role, gang
+    from gangsched.gangs import Gang, gang
     from gangsched.membership import Membership, membership, ungrouped
     from gangsched.memory import InMemoryCluster
     from gangsched.model import (
@@ -97,6 +97,7 @@ if TYPE_CHECKING:
         QOSClass,
         Resources,
         RestartPolicy,
+        Role,
         Taint,
         TaintEffect,
         Toleration,

@@ -53,7 +53,7 @@ ORIGINS: Final = {
         "PriorityOverruled Release RestartLimitReached VictimSearchExhausted VolumeChoice"
     ),
     "explain": "Why",
-    "gangs": "Gang Role gang",
+    "gangs": "Gang gang",
     "membership": "Membership membership ungrouped",
     "memory": "InMemoryCluster",
     "model": (
@@ -61,7 +61,7 @@ ORIGINS: Final = {
         "LabelSelectorRequirement Node NodeInclusionPolicy NodeName "
         "NodeSelectorRequirement NodeSelectorTerm Pod PodAffinityTerm PodGroup "
         "PodPhase PodUID PreemptionPolicy PreferredSchedulingTerm QOSClass Resources "
-        "RestartPolicy Taint TaintEffect Toleration Topology TopologySpreadConstraint "
+        "RestartPolicy Role Taint TaintEffect Toleration Topology TopologySpreadConstraint "
         "VolumeClaim WeightedPodAffinityTerm WhenUnsatisfiable group_key"
     ),
     "options": "Backfill PlacementStrategy Preemption Quota Reservation SchedulingUnit",

@@ -13,17 +13,15 @@ Rules:
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, final
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 from attrs import fields as attrs_fields
 
-from gangsched.constraints import NodeSelectorTerm, Toleration
 from gangsched.errors import InvalidValueError
 from gangsched.events import PodAdded, PodGroupAdded
-from gangsched.model import Pod, PodGroup, PodUID, Resources, Topology
+from gangsched.model import Pod, PodGroup, PodUID, Resources, Role, Topology
 
 __all__ = ["Gang", "Role", "gang"]
 
@@ -31,46 +29,6 @@ _GPU: Final = "nvidia.com/gpu"
 _SET_HERE: Final = frozenset({"name", "pod_group", "min_available", "role"})
 _OF_A_ROLE: Final = ("requests", "node_selector", "affinity", "tolerations")
 _FURTHER: Final = frozenset(each.name for each in attrs_fields(Pod)) - _SET_HERE
-
-
-def _read_once(given: Any) -> Any:
-    """Return a tuple of what can be iterated over only once: every pod of a role needs it."""
-    return tuple(given) if hasattr(given, "__next__") else given
-
-
-@final
-@frozen
-class Role:
-    """The members of one role, which are alike.
-
-    Attributes:
-        count: The number of pods, at least 1.
-        minimum: The number of them that the gang needs to start; None for all of them.
-        requests: The requests of each pod; None for those of the gang.
-        node_selector: The labels that the node of each pod must have; None for those of the gang.
-        affinity: The terms of the required node affinity of each pod; None for those of the gang.
-        tolerations: The taints that each pod tolerates; None for those of the gang.
-    """
-
-    count: int
-    minimum: int | None = None
-    requests: Mapping[str, str | int] | None = None
-    node_selector: Mapping[str, str] | None = None
-    affinity: Iterable[NodeSelectorTerm] | None = field(default=None, converter=_read_once)
-    tolerations: Iterable[Toleration] | None = field(default=None, converter=_read_once)
-
-    def __attrs_post_init__(self) -> None:
-        _check_count("count", self.count)
-        if self.minimum is not None:
-            _check_count("minimum", self.minimum)
-            if self.minimum > self.count:
-                expected = f"an int <= count, which is {self.count}"
-                raise InvalidValueError("minimum", self.minimum, expected)
-
-    def _own(self) -> dict[str, Any]:
-        """Return the attributes of its pods that it states itself."""
-        own = {name: getattr(self, name) for name in _OF_A_ROLE}
-        return {name: value for name, value in own.items() if value is not None}
 
 
 @final
@@ -158,7 +116,7 @@ def gang(
         raise InvalidValueError("requests", requests, "a mapping of names to quantities")
     if generation is not None and (not isinstance(generation, str) or not generation):
         raise InvalidValueError("generation", generation, "a non-empty string")
-    asked = {"cpu": cpu, "memory": memory, _GPU: gpu, **(requests or {})}
+    asked = Resources({"cpu": cpu, "memory": memory, _GPU: gpu, **(requests or {})})
     members = list(_members(name, workers, roles))
     minima = {} if roles is None else {role: _minimum(each) for role, each in roles.items()}
     group = PodGroup(
@@ -176,19 +134,17 @@ def gang(
         raise InvalidValueError("min_available", min_available, expected)
     pods: list[Pod] = []
     for pod_name, role, own in members:
-        pod = _pod(
-            own,
-            {
-                **fields,
-                "name": pod_name,
-                "namespace": namespace,
-                "role": role,
-                "requests": asked,
-                "priority": priority,
-                "created_at": created_at,
-                "pod_group": name,
-            },
-        )
+        common: dict[str, Any] = {
+            **fields,
+            "name": pod_name,
+            "namespace": namespace,
+            "role": role,
+            "requests": asked,
+            "priority": priority,
+            "created_at": created_at,
+            "pod_group": name,
+        }
+        pod = Pod(**{**common, **own})
         if generation is not None:
             pod = evolve(pod, uid=PodUID(f"{pod.key}/{generation}"))
         pods.append(pod)
@@ -212,29 +168,16 @@ def _members(
         if not isinstance(each, Role):
             _check_count(f"roles[{role!r}]", each)
     return (
-        (f"{name}-{role}-{number}", role, each._own() if isinstance(each, Role) else {})
+        (f"{name}-{role}-{number}", role, _own(each) if isinstance(each, Role) else {})
         for role, each in roles.items()
         for number in range(each.count if isinstance(each, Role) else each)
     )
 
 
-def _pod(own: dict[str, Any], common: dict[str, Any]) -> Pod:
-    """Return a pod with the attributes of the gang, and instead of them those of its role."""
-    given: dict[str, Any] = {**common, **own}
-    path = f"roles[{common['role']!r}]"
-    try:
-        given["requests"] = Resources(given["requests"])
-    except InvalidValueError as error:
-        if "requests" not in own:
-            raise
-        resource = "" if error.value is own["requests"] else f".{error.field}"
-        raise InvalidValueError(f"{path}.requests{resource}", error.value, error.expected) from None
-    try:
-        return Pod(**given)
-    except InvalidValueError as error:
-        if re.split(r"[.\[]", error.field)[0] not in own:
-            raise
-        raise InvalidValueError(f"{path}.{error.field}", error.value, error.expected) from None
+def _own(role: Role) -> dict[str, Any]:
+    """Return the attributes of its pods that a role states itself."""
+    own = {name: getattr(role, name) for name in _OF_A_ROLE}
+    return {name: value for name, value in own.items() if value is not None}
 
 
 def _minimum(role: int | Role) -> int:

@@ -206,7 +206,7 @@ def a_name_is_no_identity(waiting: WaitingMap) -> None:
 def a_group_has_a_minimum_in_all_or_per_role() -> PodGroup:
     group = PodGroup(name="job", roles={"ps": 1, "worker": 4})
     assert_type(group.min_available, int)
-    assert_type(group.roles["ps"], int)
+    assert_type(group.roles["ps"], int | Role)
     return PodGroup(name="job", min_available=4, roles={"ps": "1"})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
 
 

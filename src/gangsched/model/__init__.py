@@ -36,7 +36,9 @@ from gangsched.constraints import (
 from gangsched.model._names import GroupKey, NodeName, PodUID, PreemptionPolicy, group_key
 from gangsched.model._node import Node
 from gangsched.model._pod import Pod, PodPhase, QOSClass
-from gangsched.model._pod_group import PodGroup, RestartPolicy
+from gangsched.model._pod_group import PodGroup
+from gangsched.model._restart_policy import RestartPolicy
+from gangsched.model._role import Role
 from gangsched.resources import FrozenMap, Resources
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "QOSClass",
     "Resources",
     "RestartPolicy",
+    "Role",
     "Taint",
     "TaintEffect",
     "Toleration",

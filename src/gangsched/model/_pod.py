@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import Final, NoReturn, final
+from typing import Any, Final, NoReturn, final
 
-from attrs import Factory, field, frozen
+from attrs import Attribute, Factory, field, frozen
 from attrs.validators import optional
 
 from gangsched.constraints import (
@@ -23,6 +23,7 @@ from gangsched.constraints import (
     VolumeClaim,
     WeightedPodAffinityTerm,
 )
+from gangsched.errors import InvalidValueError
 from gangsched.model._names import NodeName, PodUID, PreemptionPolicy
 from gangsched.model._sequences import as_names, as_sorted_names
 from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
@@ -121,6 +122,12 @@ _check_pod_terms = check_each(PodAffinityTerm, "a PodAffinityTerm")
 _check_weighted_terms = check_each(WeightedPodAffinityTerm, "a WeightedPodAffinityTerm")
 
 
+def _check_role(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    check_string(_owner, attribute, value)
+    if "/" in str(value) and not all(str(value).split("/")):
+        raise InvalidValueError(attribute.name, value, "a name, or names between slashes")
+
+
 def _uid_from_name(pod: Pod) -> PodUID:
     return PodUID(f"{pod.namespace}/{pod.name}")
 
@@ -166,8 +173,9 @@ class Pod:
             set. Labels and annotations may name the group too: see ``membership``.
         min_available: The quorum of that group, for groups without a ``PodGroup``; None if it is
             not set. Kubernetes has no such field: manifests use a label.
-        role: The role in that group, such as ``worker``; None if it is not set. Kubernetes has no
-            such field: manifests use a label.
+        role: The role in that group, such as ``worker``; a path such as ``decode/0/worker`` if the
+            role is of a copy: see ``Role``. None if it is not set. Kubernetes has no such field:
+            manifests use a label.
         scheduling_gates: The scheduling gates. A pod with a gate is not scheduled, and does not
             count for the quorum of its group.
         owners: The names of the pod's owners.
@@ -210,7 +218,7 @@ class Pod:
     )
     pod_group: str | None = field(default=None, validator=optional(check_string))
     min_available: int | None = field(default=None, validator=optional(check_positive))
-    role: str | None = field(default=None, validator=optional(check_string))
+    role: str | None = field(default=None, validator=optional(_check_role))
     scheduling_gates: tuple[str, ...] = field(
         default=(), converter=as_names, validator=check_each(str, "a string")
     )

@@ -1,4 +1,4 @@
-"""``PodGroup``, the specification of a pod group, with ``RestartPolicy``."""
+"""``PodGroup``, the specification of a pod group."""
 
 from __future__ import annotations
 
@@ -12,31 +12,26 @@ from attrs.validators import optional
 from gangsched.constraints import Topology
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.model._names import GroupKey, PreemptionPolicy, group_key
+from gangsched.model._restart_policy import RestartPolicy
+from gangsched.model._role import Role, as_minima, check_minima, pods_needed
 from gangsched.model._sequences import as_names
 from gangsched.quantity import is_seconds
 from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
 from gangsched.values.fields import (
-    as_counts,
     as_resources,
     as_tuple,
     check_amounts,
-    check_counts,
     check_each,
     check_flag,
     check_instant,
     check_namespace,
+    check_optional,
     check_text,
     of_group,
 )
 from gangsched.values.reprs import pretty_repr, short_repr
-from gangsched.values.seconds import format_duration
 
-__all__ = ["PodGroup", "RestartPolicy"]
-
-
-def _check_topology(_owner: object, _attribute: object, value: object) -> None:
-    if value is not None and not isinstance(value, Topology):
-        raise InvalidValueError("topology", value, "a Topology or None")
+__all__ = ["PodGroup"]
 
 
 def _as_keys(given: Iterable[str]) -> tuple[GroupKey, ...]:
@@ -55,61 +50,21 @@ def _check_keys(_owner: object, _attribute: object, value: object) -> None:
             raise InvalidValueError("bundle", key, "a group key, namespace/name")
 
 
-@final
-@frozen(kw_only=True)
-class RestartPolicy:
-    """How often a pod group is restarted as a whole, and how long it backs off.
-
-    A running group that is below its minimum for a second is restarted: its other members are
-    evicted, their controller creates them again, and the group starts as a whole. It is not
-    restarted if all its members are deleted and none has failed. The n-th restart backs off
-    ``min(backoff * 2 ** (n - 1), longest_backoff)`` seconds. The defaults are those of a Kubernetes
-    Job: ``backoffLimit: 6``, and 10 s, doubled up to 6 minutes.
-
-    Attributes:
-        max_restarts: The number of restarts, an int >= 1. A group that falls below its minimum
-            after the last one keeps the members that it has.
-        backoff: The backoff of the first restart in seconds; finite and > 0.
-        longest_backoff: The longest backoff in seconds; finite and >= *backoff*. For as long, from
-            its deletion on, an old pod that stays terminating is waited for.
-
-    Raises:
-        InvalidValueError: A value is malformed. The error names the attribute and the value.
-
-    Source: KEP-34, "restart the whole PodGroup, according to the configuration".
-    """
-
-    max_restarts: int = 6
-    backoff: float = 10.0
-    longest_backoff: float = 360.0
-
-    def __attrs_post_init__(self) -> None:
-        if type(self.max_restarts) is not int or self.max_restarts < 1:
-            raise InvalidValueError("max_restarts", self.max_restarts, "an int >= 1")
-        if not is_seconds(self.backoff) or self.backoff <= 0:
-            raise InvalidValueError("backoff", self.backoff, "a finite number of seconds > 0")
-        if not is_seconds(self.longest_backoff) or self.longest_backoff < self.backoff:
-            expected = f"a finite number of seconds >= {format_duration(self.backoff)}"
-            raise InvalidValueError("longest_backoff", self.longest_backoff, expected)
-
-
-def _check_restart(_owner: object, _attribute: object, value: object) -> None:
-    if value is not None and not isinstance(value, RestartPolicy):
-        raise InvalidValueError("restart", value, "a RestartPolicy or None")
-
-
 def _check_restarts(_owner: object, _attribute: object, value: object) -> None:
     if type(value) is not int or value < 0:
         raise InvalidValueError("restarts", value, "an int >= 0")
 
 
 def _in_roles(group: PodGroup) -> Any:
-    """Return the default of ``min_available``: the sum of the roles.
+    """Return the default of ``min_available``: the pods that the roles need.
 
     Without roles there is no default. The result is then None, which the constructor refuses.
     """
-    counts = group.roles.values() if isinstance(group.roles, FrozenMap) else ()
-    return sum(count for count in counts if type(count) is int) or None
+    roles = group.roles
+    if not isinstance(roles, FrozenMap) or isinstance(roles, Resources):
+        return None
+    known = {name: role for name, role in roles.items() if type(role) in (int, Role)}
+    return pods_needed(known) or None
 
 
 @final
@@ -123,9 +78,13 @@ class PodGroup:
             slash.
         roles: The minimum number of members of each role, each at least 1:
             ``{"ps": 1, "worker": 4}``. Their sum is at most *min_available*. Empty if the quorum
-            does not depend on roles. ``minTaskMember`` in Volcano.
+            does not depend on roles. ``minTaskMember`` in Volcano. A ``Role`` says more than a
+            minimum: that the role consists of copies with roles of their own, a topology. One that
+            says no more is stored as its minimum. The names are non-empty and without a slash; if
+            a role has roles, the names are without a dot too, because labels spell the path of a
+            pod ``decode.0.worker``.
         min_available: The quorum: the number of members that start together, at least 1. By
-            default the sum of *roles*. ``minMember`` and ``minCount`` elsewhere.
+            default the number of pods that *roles* need. ``minMember`` and ``minCount`` elsewhere.
         schedule_timeout: The number of seconds for which members wait on permit for the others, in
             each attempt; finite and >= 0. None for the default of the policy, 0 to not wait.
         min_resources: The resources that the group needs in total. The group is not attempted while
@@ -160,8 +119,8 @@ class PodGroup:
     name: str = field(validator=of_group(check_text))
     namespace: str = field(default="default", validator=of_group(check_namespace))
     # Before min_available, because the default of that is computed from the roles.
-    roles: FrozenMap[int] = field(
-        default=EMPTY, converter=as_counts, validator=of_group(check_counts)
+    roles: FrozenMap[int | Role] = field(
+        default=EMPTY, converter=as_minima, validator=of_group(check_minima)
     )
     min_available: int = field(default=Factory(_in_roles, takes_self=True))
     schedule_timeout: float | None = None
@@ -170,7 +129,9 @@ class PodGroup:
     )
     priority: int | None = None
     created_at: float = field(default=0.0, validator=of_group(check_instant))
-    topology: Topology | None = field(default=None, validator=of_group(_check_topology))
+    topology: Topology | None = field(
+        default=None, validator=of_group(check_optional(Topology, "a Topology or None"))
+    )
     bundle: tuple[GroupKey, ...] = field(
         default=(), converter=_as_keys, validator=of_group(_check_keys)
     )
@@ -178,7 +139,9 @@ class PodGroup:
         default=None, converter=to_optional(PreemptionPolicy)
     )
     evicted_whole: bool = field(default=False, validator=of_group(check_flag))
-    restart: RestartPolicy | None = field(default=None, validator=of_group(_check_restart))
+    restart: RestartPolicy | None = field(
+        default=None, validator=of_group(check_optional(RestartPolicy, "a RestartPolicy or None"))
+    )
     restarts: int = field(default=0, validator=of_group(_check_restarts))
     restarting_until: float | None = field(
         default=None, validator=of_group(optional(check_instant))
@@ -190,7 +153,7 @@ class PodGroup:
     def __attrs_post_init__(self) -> None:
         if type(self.min_available) is not int or self.min_available < 1:
             raise InvalidPodGroupError(self.key, "min_available", self.min_available, "an int >= 1")
-        if sum(self.roles.values()) > self.min_available:
+        if pods_needed(self.roles) > self.min_available:
             expected = f"counts with a sum <= min_available, which is {self.min_available}"
             raise InvalidPodGroupError(self.key, "roles", dict(self.roles), expected)
         timeout = self.schedule_timeout
@@ -208,6 +171,11 @@ class PodGroup:
     def key(self) -> GroupKey:
         """The key of the group: ``namespace/name``."""
         return group_key(self.namespace, self.name)
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether some role consists of copies: members name theirs by a path. O(roles)."""
+        return any(isinstance(role, Role) and role.roles for role in self.roles.values())
 
     def __repr__(self) -> str:
         return short_repr(self)

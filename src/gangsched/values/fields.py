@@ -33,6 +33,7 @@ __all__ = [
     "check_instant",
     "check_namespace",
     "check_now",
+    "check_optional",
     "check_positive",
     "check_seconds",
     "check_string",
@@ -221,6 +222,16 @@ def check_each(kind: type[object], expected: str) -> Check:
         for index, one in enumerate(cast("tuple[object, ...]", value)):
             if not isinstance(one, kind):
                 raise InvalidValueError(f"{attribute.name}[{index}]", one, expected)
+
+    return check
+
+
+def check_optional(kind: type[object], expected: str) -> Check:
+    """Return a validator that requires a value of *kind*, or None."""
+
+    def check(_owner: object, attribute: Attribute[Any], value: object) -> None:
+        if value is not None and not isinstance(value, kind):
+            raise InvalidValueError(attribute.name, value, expected)
 
     return check
 

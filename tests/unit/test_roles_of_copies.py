@@ -1,0 +1,165 @@
+"""``Role``: leaves, copies that consist of roles, and groups of them."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+import gangsched
+from gangsched import (
+    InvalidPodGroupError,
+    InvalidValueError,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodGroup,
+    Resources,
+    RestartPolicy,
+    Role,
+    Toleration,
+    Topology,
+    gangs,
+    model,
+)
+
+TERM = NodeSelectorTerm((NodeSelectorRequirement("pool", "In", ("cpu",)),))
+DECODE = Role(4, minimum=2, roles={"leader": 1, "worker": 3}, topology=Topology("rack"))
+
+
+def group(**more: Any) -> PodGroup:
+    return PodGroup(name="serve", **more)
+
+
+def test_role_is_found_by_each_of_its_import_paths() -> None:
+    assert gangsched.Role is gangs.Role is model.Role is Role
+
+
+@pytest.mark.parametrize(
+    ("role", "needed", "least"),
+    [
+        (Role(3), 3, 1),
+        (Role(3, 2), 2, 1),
+        (DECODE, 2, 4),
+        (Role(2, roles={"worker": Role(8, minimum=5), "leader": 1}), 2, 6),
+        (Role(5, 1, roles={"a": Role(3, minimum=2, roles={"b": Role(4, 3), "c": 2})}), 1, 10),
+    ],
+)
+def test_role_needs_copies_and_a_copy_needs_pods(role: Role, needed: int, least: int) -> None:
+    assert (role.needed, role.least) == (needed, least)
+
+
+def test_role_is_a_value() -> None:
+    made = Role(
+        2,
+        requests={"cpu": "500m"},
+        node_selector={"pool": "a"},
+        affinity=iter([TERM]),
+        tolerations=[Toleration(key="x")],
+        roles={"a": Role(2, minimum=1, restart=RestartPolicy(), evicted_whole=True)},
+    )
+    assert made.requests == Resources({"cpu": "500m"})
+    assert made == pickle.loads(pickle.dumps(made))
+    assert hash(made) == hash(pickle.loads(pickle.dumps(made)))
+    assert eval(repr(made), {**vars(model), **vars(gangsched)}) == made
+    assert repr(DECODE) == (
+        "Role(count=4, minimum=2, roles={'leader': 1, 'worker': 3}, topology=Topology(key='rack'))"
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "field", "value"),
+    [
+        ({"count": 0}, "count", 0),
+        ({"count": True}, "count", True),
+        ({"minimum": 0}, "minimum", 0),
+        ({"minimum": 3}, "minimum", 3),
+        ({"requests": 3}, "requests", 3),
+        ({"requests": {"cpu": "x"}}, "requests.cpu", "x"),
+        ({"requests": {"cpu": -1}}, "requests.cpu", "-1"),
+        ({"node_selector": 3}, "node_selector", 3),
+        ({"node_selector": {"a": 3}}, "node_selector.a", 3),
+        ({"affinity": 3}, "affinity", 3),
+        ({"affinity": [3]}, "affinity[0]", 3),
+        ({"tolerations": ["x"]}, "tolerations[0]", "x"),
+        ({"roles": 3}, "roles", 3),
+        ({"roles": {"": 1}}, "roles", ""),
+        ({"roles": {"a/b": 1}}, "roles", "a/b"),
+        ({"roles": {"a": 0}}, "roles['a']", 0),
+        ({"roles": {"a": "1"}}, "roles['a']", "1"),
+        ({"topology": "rack"}, "topology", "rack"),
+        ({"restart": 1}, "restart", 1),
+        ({"evicted_whole": 1}, "evicted_whole", 1),
+    ],
+)
+def test_malformed_attribute_of_a_role_is_named(
+    own: dict[str, Any], field: str, value: object
+) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        Role(**{"count": 2, **own})
+    assert (caught.value.field, caught.value.value) == (field, value)
+
+
+def test_group_needs_what_its_roles_need() -> None:
+    made = group(roles={"decode": DECODE, "prefill": Role(6, minimum=3), "router": 1})
+    assert made.min_available == 2 * 4 + 3 + 1
+    assert made.has_copies
+    assert dict(made.roles) == {"decode": DECODE, "prefill": 3, "router": 1}
+    with pytest.raises(InvalidPodGroupError, match="min_available, which is 11"):
+        group(roles=made.roles, min_available=11)
+
+
+@pytest.mark.parametrize(
+    ("role", "stored"),
+    [
+        (Role(6), 6),
+        (Role(6, minimum=3, requests={"cpu": 1}, node_selector={"a": "b"}), 3),
+        *[
+            (role, role)
+            for role in (
+                Role(6, topology=Topology("rack")),
+                Role(6, restart=RestartPolicy()),
+                Role(6, evicted_whole=True),
+            )
+        ],
+    ],
+)
+def test_role_of_pods_that_only_counts_is_stored_as_its_minimum(
+    role: Role, stored: int | Role
+) -> None:
+    made = group(roles={"a": role})
+    assert made.roles["a"] == stored
+    assert made.min_available == role.needed
+    assert not made.has_copies
+
+
+@pytest.mark.parametrize(
+    ("roles", "field", "value"),
+    [
+        ({"a/b": 1}, "roles", "a/b"),
+        ({"a.b": 1, "decode": DECODE}, "roles", "a.b"),
+        ({"decode": Role(2, roles={"a.b": 1})}, "roles['decode'].roles", "a.b"),
+        (
+            {"a": Role(2, roles={"b": Role(1, roles={"c.d": 1})})},
+            "roles['a'].roles['b'].roles",
+            "c.d",
+        ),
+        ({"a": 1.5, "decode": DECODE}, "roles['a']", 1.5),
+    ],
+)
+def test_names_of_roles_must_make_paths(roles: Any, field: str, value: object) -> None:
+    with pytest.raises(InvalidPodGroupError) as caught:
+        group(roles=roles)
+    assert (caught.value.field, caught.value.value) == (field, value)
+
+
+def test_dot_in_a_name_is_no_error_without_copies() -> None:
+    assert group(roles={"a.b": Role(2, topology=Topology("rack"))}).min_available == 2
+
+
+@pytest.mark.parametrize("role", ["/", "/a", "a/", "a//b"])
+def test_path_of_a_pod_has_no_empty_part(role: str) -> None:
+    assert Pod(name="p", role="decode/0/worker").role == "decode/0/worker"
+    with pytest.raises(InvalidValueError, match="role must be"):
+        Pod(name="p", role=role)
