@@ -5,23 +5,33 @@ takes: the specification of the group, and one pod per worker that names it.
 
 Rules:
   R1  pods are named ``NAME-ROLE-NUMBER``, or ``NAME-NUMBER`` without roles, from 0, in the order in
-      which they are scheduled;
-  R2  a pod names its group by ``Pod.pod_group``, and its role by ``Pod.role``; see
-      ``gangsched.membership``;
+      which they are scheduled. Copies of a role are numbered too: ``NAME-ROLE-COPY-ROLE-NUMBER``;
+  R2  a pod names its group by ``Pod.pod_group``, and its role by ``Pod.role``: see
+      ``gangsched.membership``. The path of a role of a copy, ``decode/0/worker``, has the numbers
+      of copies and not that of the pod;
   R3  events come in the order that needs no waiting: the group first, then its pods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, final
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, final
 
 from attrs import evolve, frozen
 from attrs import fields as attrs_fields
 
 from gangsched.errors import InvalidValueError
 from gangsched.events import PodAdded, PodGroupAdded
-from gangsched.model import Pod, PodGroup, PodUID, Resources, Role, Topology
+from gangsched.model import (
+    Pod,
+    PodGroup,
+    PodUID,
+    Resources,
+    RestartPolicy,
+    Role,
+    Topology,
+)
 
 __all__ = ["Gang", "Role", "gang"]
 
@@ -66,6 +76,9 @@ def gang(
     created_at: float = 0.0,
     schedule_timeout: float | None = None,
     topology: Topology | None = None,
+    restart: RestartPolicy | None = None,
+    bundle: Iterable[str] = (),
+    evicted_whole: bool = False,
     generation: str | None = None,
     **fields: Any,
 ) -> Gang:
@@ -77,14 +90,17 @@ def gang(
         gang("fit", roles={"ps": 1, "worker": Role(8, minimum=4)}, cpu=2)
         launcher = Role(1, requests={"cpu": 2}, node_selector={"pool": "cpu"})
         gang("mpi", roles={"launcher": launcher, "worker": 4}, gpu=8)
+        replica = Role(4, minimum=3, roles={"leader": 1, "worker": 3}, topology=Topology("rack"))
+        gang("serve", roles={"decode": replica, "router": 1}, gpu=1)
 
     Runtime complexity: O(pods).
 
     Args:
         name: The name of the group, and the prefix of the names of its pods.
         workers: The number of pods; None with *roles*.
-        roles: The number of pods of each role, or a ``Role``; None with *workers*.
-        min_available: The quorum. By default all workers, or the sum of the minima of the roles.
+        roles: The number of pods of each role, or a ``Role``, which may consist of copies; None
+            with *workers*.
+        min_available: The quorum. By default all workers, or the pods that the roles need.
         cpu: The CPUs that each pod requests, a quantity: ``2``, ``"500m"``. A role with *requests*
             has those instead of all that the gang states.
         memory: The memory that each pod requests, a quantity: ``"4Gi"``.
@@ -94,7 +110,10 @@ def gang(
         priority: The priority of the group and its pods.
         created_at: The instant at which the job was submitted, on the clock of the scheduler.
         schedule_timeout: See ``PodGroup``.
-        topology: See ``PodGroup``.
+        topology: See ``PodGroup``; a ``Role`` may have one of its own.
+        restart: See ``PodGroup``; a ``Role`` may have one of its own.
+        bundle: See ``PodGroup``.
+        evicted_whole: See ``PodGroup``; a ``Role`` may say so for itself.
         generation: What distinguishes this run of the job from an earlier one of the same name; it
             becomes a part of the UIDs. None if the earlier pods are gone before the name is used
             again, as they are after ``Host.finish``.
@@ -102,8 +121,8 @@ def gang(
             attribute has its own value instead; see ``Role`` for those that it may state.
 
     Raises:
-        InvalidValueError: A value is malformed, *workers* and *roles* are both given or missing, or
-            the quorum is larger than the number of pods.
+        InvalidValueError: A value is malformed, *workers* and *roles* are both given or missing,
+            two pods would have one name, or the quorum is larger than the number of pods.
         InvalidPodGroupError: A value of the group is malformed.
         TypeError: One of *fields* is no attribute of a pod, or one that ``gang`` sets.
     """
@@ -117,61 +136,77 @@ def gang(
     if generation is not None and (not isinstance(generation, str) or not generation):
         raise InvalidValueError("generation", generation, "a non-empty string")
     asked = Resources({"cpu": cpu, "memory": memory, _GPU: gpu, **(requests or {})})
-    members = list(_members(name, workers, roles))
-    minima = {} if roles is None else {role: _minimum(each) for role, each in roles.items()}
+    _check_sizes(workers, roles)
+    minimum = workers if min_available is None else min_available
+    quorum: dict[str, Any] = {} if minimum is None else {"min_available": minimum}
     group = PodGroup(
         name=name,
         namespace=namespace,
-        roles=minima,
-        min_available=_quorum(workers, minima) if min_available is None else min_available,
+        roles=roles or {},
+        **quorum,
         schedule_timeout=schedule_timeout,
         priority=priority,
         created_at=created_at,
         topology=topology,
+        restart=restart,
+        bundle=bundle,
+        evicted_whole=evicted_whole,
     )
+    members = [_Member(f"{name}-{number}", None, {}) for number in range(workers or 0)]
+    members.extend(_members(name, "", roles or {}, {}))
     if group.min_available > len(members):
         expected = f"an int <= the number of pods, which is {len(members)}"
         raise InvalidValueError("min_available", min_available, expected)
+    if twice := [pod for pod, n in Counter(each.name for each in members).items() if n > 1]:
+        raise InvalidValueError("roles", twice[0], "roles whose pods have different names")
     pods: list[Pod] = []
-    for pod_name, role, own in members:
-        common: dict[str, Any] = {
+    for member in members:
+        attributes: dict[str, Any] = {
             **fields,
-            "name": pod_name,
-            "namespace": namespace,
-            "role": role,
             "requests": asked,
+            **member.own,
+            "name": member.name,
+            "namespace": namespace,
+            "role": member.role,
             "priority": priority,
             "created_at": created_at,
             "pod_group": name,
         }
-        pod = Pod(**{**common, **own})
+        pod = Pod(**attributes)
         if generation is not None:
             pod = evolve(pod, uid=PodUID(f"{pod.key}/{generation}"))
         pods.append(pod)
     return Gang(group, tuple(pods))
 
 
+class _Member(NamedTuple):
+    """A pod: its name, its role, and the attributes that its roles state."""
+
+    name: str
+    role: str | None
+    own: Mapping[str, Any]
+
+
 def _members(
-    name: str, workers: int | None, roles: Mapping[str, int | Role] | None
-) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
-    """Return the name, the role and the attributes of its own of each pod."""
-    if workers is None and roles is None:
-        raise InvalidValueError("workers", workers, "an int >= 1, as no roles are given")
-    if workers is not None and roles is not None:
-        raise InvalidValueError("workers", workers, "omitted, as roles are given")
-    if roles is None:
-        _check_count("workers", workers)
-        return ((f"{name}-{number}", None, {}) for number in range(workers or 0))
-    if not isinstance(roles, Mapping) or not roles:
-        raise InvalidValueError("roles", roles, "a mapping with at least one role")
-    for role, each in roles.items():
-        if not isinstance(each, Role):
-            _check_count(f"roles[{role!r}]", each)
-    return (
-        (f"{name}-{role}-{number}", role, _own(each) if isinstance(each, Role) else {})
-        for role, each in roles.items()
-        for number in range(each.count if isinstance(each, Role) else each)
-    )
+    name: str, path: str, roles: Mapping[str, int | Role], above: Mapping[str, Any]
+) -> Iterator[_Member]:
+    """Return the pods of roles, in order.
+
+    Args:
+        name: The prefix of their names.
+        path: The prefix of their roles.
+        roles: The roles.
+        above: The attributes that the roles above them state.
+    """
+    for role, stated in roles.items():
+        each = stated if isinstance(stated, Role) else Role(stated)
+        own = {**above, **_own(each)}
+        for number in range(each.count):
+            copy = f"{name}-{role}-{number}"
+            if each.roles:
+                yield from _members(copy, f"{path}{role}/{number}/", each.roles, own)
+            else:
+                yield _Member(copy, path + role, own)
 
 
 def _own(role: Role) -> dict[str, Any]:
@@ -180,16 +215,13 @@ def _own(role: Role) -> dict[str, Any]:
     return {name: value for name, value in own.items() if value is not None}
 
 
-def _minimum(role: int | Role) -> int:
-    if not isinstance(role, Role):
-        return role
-    return role.count if role.minimum is None else role.minimum
-
-
-def _quorum(workers: int | None, minima: Mapping[str, int]) -> int:
-    return sum(minima.values()) if workers is None else workers
-
-
-def _check_count(name: str, value: object) -> None:
-    if type(value) is not int or value < 1:
-        raise InvalidValueError(name, value, "an int >= 1")
+def _check_sizes(workers: int | None, roles: Mapping[str, int | Role] | None) -> None:
+    """Require workers or roles; the group checks the roles themselves."""
+    if workers is None and roles is None:
+        raise InvalidValueError("workers", workers, "an int >= 1, as no roles are given")
+    if workers is not None and roles is not None:
+        raise InvalidValueError("workers", workers, "omitted, as roles are given")
+    if workers is not None and (type(workers) is not int or workers < 1):
+        raise InvalidValueError("workers", workers, "an int >= 1")
+    if workers is None and not (isinstance(roles, Mapping) and roles):
+        raise InvalidValueError("roles", roles, "a mapping with at least one role")

@@ -10,8 +10,11 @@ from gangsched import (
     InvalidPodGroupError,
     InvalidValueError,
     PodAdded,
+    PodGroup,
     PodGroupAdded,
+    RestartPolicy,
     Role,
+    Topology,
     gang,
     membership,
 )
@@ -111,3 +114,75 @@ def test_argument_that_no_pod_has_is_refused_by_its_name(name: str) -> None:
 def test_role_with_requests_of_its_own_has_none_of_the_gang() -> None:
     made = gang("g", roles={"ps": Role(1, requests={"memory": "1Gi"}), "worker": 1}, cpu=2)
     assert [set(pod.requests) for pod in made.pods] == [{"memory"}, {"cpu"}]
+
+
+def test_pods_of_copies_name_their_role_by_its_path() -> None:
+    decode = Role(2, minimum=1, roles={"worker": 2, "leader": 1}, topology=Topology("rack"))
+    made = gang("serve", roles={"decode": decode, "prefill": Role(2, minimum=1), "router": 1})
+    assert [(pod.name, pod.role) for pod in made.pods] == [
+        ("serve-decode-0-leader-0", "decode/0/leader"),
+        ("serve-decode-0-worker-0", "decode/0/worker"),
+        ("serve-decode-0-worker-1", "decode/0/worker"),
+        ("serve-decode-1-leader-0", "decode/1/leader"),
+        ("serve-decode-1-worker-0", "decode/1/worker"),
+        ("serve-decode-1-worker-1", "decode/1/worker"),
+        ("serve-prefill-0", "prefill"),
+        ("serve-prefill-1", "prefill"),
+        ("serve-router-0", "router"),
+    ]
+    assert dict(made.group.roles) == {"decode": decode, "prefill": 1, "router": 1}
+    assert made.group.min_available == 3 + 1 + 1
+    claim = membership(made.pods[1])
+    assert claim is not None
+    assert claim.role == "decode/0/worker"
+
+
+def test_copies_of_copies_are_numbered_at_each_level() -> None:
+    made = gang("g", roles={"a": Role(1, roles={"b": Role(2, roles={"c": 1})})})
+    assert [(pod.name, pod.role) for pod in made.pods] == [
+        ("g-a-0-b-0-c-0", "a/0/b/0/c"),
+        ("g-a-0-b-1-c-0", "a/0/b/1/c"),
+    ]
+
+
+def test_attributes_of_a_role_are_the_defaults_of_the_roles_below() -> None:
+    leader = Role(1, node_selector={})
+    replica = Role(
+        1,
+        requests={"cpu": 2},
+        node_selector={"pool": "a"},
+        roles={"leader": leader, "worker": Role(1, requests={"cpu": 4})},
+    )
+    made = gang("g", roles={"r": replica, "router": 1}, cpu=1, node_selector={"pool": "b"})
+    assert [(pod.requests.amount("cpu"), dict(pod.node_selector)) for pod in made.pods] == [
+        (2000, {}),
+        (4000, {"pool": "a"}),
+        (1000, {"pool": "b"}),
+    ]
+
+
+def test_gang_passes_on_what_the_group_takes() -> None:
+    policy = RestartPolicy(max_restarts=2)
+    made = gang("g", workers=2, restart=policy, bundle=["default/h"], evicted_whole=True)
+    assert made.group == PodGroup(
+        name="g",
+        min_available=2,
+        priority=0,
+        restart=policy,
+        bundle=("default/h",),
+        evicted_whole=True,
+    )
+
+
+def test_pods_of_two_roles_must_not_have_one_name() -> None:
+    with pytest.raises(InvalidValueError, match="g-a-0-b-0"):
+        gang("g", roles={"a": Role(1, roles={"b": 1}), "a-0-b": 1})
+
+
+def test_quorum_of_copies_is_at_least_what_they_need() -> None:
+    roles = {"a": Role(3, minimum=2, roles={"b": 2})}
+    assert gang("g", roles=roles, min_available=5).group.min_available == 5
+    with pytest.raises(InvalidPodGroupError, match="roles"):
+        gang("g", roles=roles, min_available=3)
+    with pytest.raises(InvalidValueError, match="number of pods, which is 6"):
+        gang("g", roles=roles, min_available=7)

@@ -96,8 +96,9 @@ def test_role_is_a_value() -> None:
 def test_malformed_attribute_of_a_role_is_named(
     own: dict[str, Any], field: str, value: object
 ) -> None:
+    arguments: dict[str, Any] = {"count": 2, **own}
     with pytest.raises(InvalidValueError) as caught:
-        Role(**{"count": 2, **own})
+        Role(**arguments)
     assert (caught.value.field, caught.value.value) == (field, value)
 
 
