@@ -9,7 +9,9 @@ Rules:
   R3  a minimum that is not a positive integer, or has no group name, is an error. So is a name that
       is empty, or has more than 253 characters. An error is reported for the pod, which is never
       taken for a regular pod;
-  R4  the role of a pod without a group is ignored;
+  R4  the role of a pod without a group is ignored. A role is read as it is written: only the
+      specification says whether ``decode.0.worker`` is the path of a role of a copy; see
+      ``PodGroup.path_of``. Beside the path ``decode/0/worker`` it says the same;
   R5  Kueue's spelling says which pods are admitted together, which is not always what starts
       together. It is read only if no other spelling names a group, and the total is the minimum.
       A group that Kueue admits from its first pod on, or that serves, starts pod by pod: its later
@@ -153,7 +155,8 @@ class Membership:
         group: The key of the group, which is in the namespace of the pod.
         min_available: The minimum that the pod claims; None if it claims none.
         spelling: The spelling that the claim was read from.
-        role: The role in the group, such as ``worker``; None if the pod names none.
+        role: The role in the group, such as ``worker``, as it is written; None if the pod names
+            none.
     """
 
     group: GroupKey
@@ -274,7 +277,7 @@ def _read_role(said: _Said) -> str | None:
         spellings = ROLE_SPELLINGS
     for spelling in spellings:
         found = _written(said, spelling)
-        if found is None or found == role:
+        if found is None or found == role or _is_path(role, found):
             continue
         if not found:
             expected = "a non-empty role name"
@@ -286,6 +289,11 @@ def _read_role(said: _Said) -> str | None:
             raise InvalidValueError(spelling.name, found, expected)
         first, role = spelling, found
     return role
+
+
+def _is_path(role: str | None, spelled: str) -> bool:
+    """Return whether a label spells the path that a pod states as its role."""
+    return role is not None and "/" in role and role == spelled.replace(".", "/")
 
 
 def _read(said: _Said, spelling: Spelling) -> Membership | None:

@@ -127,7 +127,7 @@ def pod_group_status(
         if not isinstance(pod, Pod):
             raise InvalidValueError(f"pods[{index}]", pod, "a Pod")
         found.append((pod, _claim(pod, group, membership)))
-    members = [(pod, claim.role) for pod, claim in found if claim is not None]
+    members = [(pod, group.path_of(claim.role)) for pod, claim in found if claim is not None]
     running, succeeded, failed = (
         [role for pod, role in members if pod.phase is phase]
         for phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.FAILED)

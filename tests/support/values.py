@@ -67,6 +67,7 @@ from gangsched import (
     WeightedPodAffinityTerm,
 )
 from gangsched._hypothesis import register_types
+from gangsched.strategies import roles
 
 register_types()
 
@@ -142,12 +143,15 @@ pods = st.builds(
 
 @st.composite
 def _groups(draw: st.DrawFn) -> PodGroup:
-    roles = draw(st.dictionaries(_texts, st.integers(1, 3), max_size=2))
+    some = st.dictionaries(_spaces, st.integers(1, 3), max_size=2)
+    copies = roles(topologies=st.from_type(Topology), restarts=st.just(RestartPolicy()))
+    minima = draw(some | copies)
+    least = PodGroup(name="g", roles=minima).min_available if minima else 0
     return PodGroup(
         name=draw(_texts),
         namespace=draw(_spaces),
-        roles=roles,
-        min_available=sum(roles.values()) + draw(st.integers(1, 3)),
+        roles=minima,
+        min_available=least + draw(st.integers(1, 3)),
         schedule_timeout=draw(st.none() | _seconds),
         min_resources=draw(_amounts),
         priority=draw(st.none() | _wholes),

@@ -81,6 +81,7 @@ from gangsched import (
     Release,
     Resources,
     RestartLimitReached,
+    Role,
     Scheduler,
     SchedulingQueue,
     Skip,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from hypothesis import find, given
 
 import gangsched
 from gangsched import (
@@ -21,8 +24,11 @@ from gangsched import (
     Toleration,
     Topology,
     gangs,
+    membership,
     model,
+    strategies,
 )
+from gangsched.values.form_table import GROUP
 
 TERM = NodeSelectorTerm((NodeSelectorRequirement("pool", "In", ("cpu",)),))
 DECODE = Role(4, minimum=2, roles={"leader": 1, "worker": 3}, topology=Topology("rack"))
@@ -164,3 +170,90 @@ def test_path_of_a_pod_has_no_empty_part(role: str) -> None:
     assert Pod(name="p", role="decode/0/worker").role == "decode/0/worker"
     with pytest.raises(InvalidValueError, match="role must be"):
         Pod(name="p", role=role)
+
+
+# Written and read -----------------------------------------------------------------------------
+
+
+def test_group_with_copies_is_written_to_json_and_read_back() -> None:
+    worker = Role(3, minimum=2, requests={"cpu": "500m"}, affinity=[TERM], node_selector={"a": "b"})
+    decode = Role(4, minimum=2, roles={"leader": 1, "worker": worker}, topology=Topology("rack"))
+    router = Role(2, tolerations=[Toleration(key="x")], restart=RestartPolicy(), evicted_whole=True)
+    made = group(roles={"decode": decode, "router": router, "cache": 1}, topology=Topology("block"))
+    written = json.loads(json.dumps(GROUP.write(made)))
+    assert written["roles"]["decode"]["roles"]["leader"] == 1
+    assert written["roles"]["decode"]["roles"]["worker"]["requests"] == {"cpu": 500}
+    assert GROUP.read(written, "group") == made
+
+
+@pytest.mark.parametrize(
+    ("roles", "field"),
+    [
+        ({"a": "1"}, "group.roles.a"),
+        ({"a": {}}, "group.roles.a.count"),
+        ({"a": {"count": 1, "minimum": 2}}, "group.roles.a.minimum"),
+        ({"a": {"count": 1, "roles": {"b": []}}}, "group.roles.a.roles.b"),
+        (
+            {"a": {"count": 1, "roles": {"b": {"count": 1, "size": 2}}}},
+            "group.roles.a.roles.b.size",
+        ),
+        ({"a": {"count": 1, "roles": {"b": 0}}}, "group.roles.a.roles['b']"),
+    ],
+)
+def test_malformed_role_in_json_is_refused_by_its_path(roles: Any, field: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        GROUP.read({"name": "g", "min_available": 1, "roles": roles}, "group")
+    assert caught.value.field == field
+
+
+# Paths in labels ------------------------------------------------------------------------------
+
+
+def test_dots_of_a_label_are_a_path_only_if_the_group_has_copies() -> None:
+    assert group(roles={"decode": DECODE}).path_of("decode.0.worker") == "decode/0/worker"
+    assert group(roles={"a.b": 2}).path_of("a.b") == "a.b"
+    assert group(roles={"decode": DECODE}).path_of(None) is None
+
+
+def test_path_of_a_pod_agrees_with_the_label_that_spells_it() -> None:
+    def labelled(role: str) -> Pod:
+        labels = {"pod-group/name": "serve", "pod-group/role": role}
+        return Pod(name="p", role="decode/0/worker", labels=labels)
+
+    claim = membership(labelled("decode.0.worker"))
+    assert claim is not None
+    assert claim.role == "decode/0/worker"
+    with pytest.raises(InvalidPodGroupError, match=r"the value of Pod\.role"):
+        membership(labelled("decode.1.worker"))
+
+
+# Drawn ----------------------------------------------------------------------------------------
+
+
+def paths(roles: Mapping[str, int | Role], levels: int = 1) -> Iterator[int]:
+    """Yield how many roles lead to each pod."""
+    for role in roles.values():
+        each = role if isinstance(role, Role) else Role(role)
+        for _ in range(each.count):
+            yield from paths(each.roles, levels + 1) if each.roles else [levels]
+
+
+@given(strategies.roles())
+def test_drawn_roles_are_few_and_make_a_gang(roles: dict[str, int | Role]) -> None:
+    found = list(paths(roles))
+    assert 1 <= len(found) <= 8
+    assert max(found) <= 3
+    made = gangsched.gang("g", roles=roles)
+    assert len(made.pods) == len(found)
+    assert made.group.min_available <= len(found)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_roles_of_each_depth_are_drawn(levels: int) -> None:
+    find(strategies.roles(), lambda roles: max(paths(roles)) == levels)
+    find(strategies.roles(), lambda roles: len(list(paths(roles))) == 8)
+
+
+def test_drawn_groups_have_copies_if_asked_to() -> None:
+    drawn = find(strategies.pod_groups(roles=strategies.roles()), lambda made: made.has_copies)
+    assert drawn == PodGroup(name="x-0", roles={"x": Role(1, roles={"x": 1})})

@@ -208,7 +208,8 @@ class Submitted(Generic[E]):
         if self.group is None:
             return len(self.places) == len(self.pods)
         claims = (membership(self.pods[uid]) for uid in self.places)
-        roles = ("" if claim is None else claim.role for claim in claims)
+        group = self.group
+        roles = ("" if claim is None else group.path_of(claim.role) for claim in claims)
         return is_quorum(self.group.min_available, self.group.roles, roles)
 
 

@@ -177,6 +177,14 @@ class PodGroup:
         """Whether some role consists of copies: members name theirs by a path. O(roles)."""
         return any(isinstance(role, Role) and role.roles for role in self.roles.values())
 
+    def path_of(self, role: str | None) -> str | None:
+        """Return the name of a role as ``Pod.role`` has it.
+
+        If some role consists of copies, a role that a label spells ``decode.0.worker`` is the path
+        ``decode/0/worker``. Otherwise it is the name of a role, dots included. O(roles).
+        """
+        return role.replace(".", "/") if role and self.has_copies else role
+
     def __repr__(self) -> str:
         return short_repr(self)
 

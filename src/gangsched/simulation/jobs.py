@@ -235,7 +235,10 @@ class Job:
         quorum = self.quorum
         if quorum is None or len(of) < quorum:
             return False
-        return self.spec is None or is_quorum(quorum, self.spec.roles, map(self.roles.get, of))
+        spec = self.spec
+        if spec is None:
+            return True
+        return is_quorum(quorum, spec.roles, (spec.path_of(self.roles.get(uid)) for uid in of))
 
     @property
     def is_partial(self) -> bool:

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for pods, nodes, groups, events, clusters, workloads and fault plans.
+"""Hypothesis strategies: pods, nodes, groups, roles, events, clusters, workloads, fault plans.
 
 Rules:
   R1  every argument is keyword-only, and a strategy or an upper bound on a count;
@@ -18,6 +18,7 @@ except ModuleNotFoundError as _error:  # the message names the extra to install
 from gangsched.strategies._events import clusters, events
 from gangsched.strategies._faults import faults
 from gangsched.strategies._nouns import nodes, pod_groups, pods, resources
+from gangsched.strategies._roles import roles
 from gangsched.strategies._workloads import workloads
 
 __all__ = [
@@ -28,5 +29,6 @@ __all__ = [
     "pod_groups",
     "pods",
     "resources",
+    "roles",
     "workloads",
 ]

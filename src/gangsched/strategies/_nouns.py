@@ -15,6 +15,7 @@ from gangsched.model import (
     PodGroup,
     PodUID,
     Resources,
+    Role,
     Taint,
     Topology,
 )
@@ -141,18 +142,18 @@ def pod_groups(
     names: st.SearchStrategy[str] | None = None,
     min_available: st.SearchStrategy[int] | None = None,
     schedule_timeout: st.SearchStrategy[float | None] | None = None,
-    roles: st.SearchStrategy[Mapping[str, int]] | None = None,
+    roles: st.SearchStrategy[Mapping[str, int | Role]] | None = None,
     priorities: st.SearchStrategy[int | None] | None = None,
     topologies: st.SearchStrategy[Topology | None] | None = None,
     bundles: st.SearchStrategy[Sequence[GroupKey]] | None = None,
 ) -> st.SearchStrategy[PodGroup]:
-    """Draw pod groups whose minimum is at least the sum of their roles' minima.
+    """Draw pod groups whose minimum is at least the number of pods that their roles need.
 
     Args:
         names: The names of the groups.
         min_available: Their minimum, before the roles are counted.
         schedule_timeout: Their permit timeout; None by default.
-        roles: The minimum for each role; none by default.
+        roles: The minimum for each role, or a ``Role``; none by default. ``roles()`` draws copies.
         priorities: Their priority; None by default, which means that of the members.
         topologies: Their topology constraint; None by default.
         bundles: The groups of their bundle; none by default.
@@ -162,16 +163,16 @@ def pod_groups(
         name: str,
         minimum: int,
         timeout: float | None,
-        minima: Mapping[str, int],
+        minima: Mapping[str, int | Role],
         priority: int | None,
         topology: Topology | None,
         bundle: Sequence[GroupKey],
     ) -> PodGroup:
-        least = max(minimum, sum(minima.values()))
+        least = PodGroup(name=name, roles=minima).min_available if minima else 1
         return PodGroup(
             name=name,
-            roles=dict(minima),
-            min_available=least,
+            roles=minima,
+            min_available=max(minimum, least),
             schedule_timeout=timeout,
             priority=priority,
             topology=topology,

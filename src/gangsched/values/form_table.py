@@ -28,6 +28,7 @@ from gangsched.cluster_objects import (
     VolumeAttachment,
     VolumeSource,
 )
+from gangsched.errors import InvalidValueError
 from gangsched.events import (
     Bind,
     BindFailed,
@@ -86,6 +87,7 @@ from gangsched.model import (
     PreemptionPolicy,
     PreferredSchedulingTerm,
     RestartPolicy,
+    Role,
     Taint,
     TaintEffect,
     Toleration,
@@ -211,11 +213,39 @@ POD: Final = Record(
     unmodelled=many(STR),
 )
 _RESTART: Final = Record(RestartPolicy, max_restarts=INT, backoff=SECONDS, longest_backoff=SECONDS)
+
+
+def _write_role(role: int | Role) -> Any:
+    return _ROLE.write(role) if isinstance(role, Role) else role
+
+
+def _read_role(value: Any, path: str) -> int | Role:
+    if isinstance(value, dict):
+        return _ROLE.read(value, path)
+    if type(value) is not int:
+        raise InvalidValueError(path, value, "an int, or an object")
+    return value
+
+
+_ROLES: Final = mapping(Form(_write_role, _read_role))
+_ROLE: Final = Record(
+    Role,
+    count=INT,
+    minimum=optional(INT),
+    requests=optional(RESOURCES),
+    node_selector=optional(STRS_BY_NAME),
+    affinity=optional(many(_TERM.form)),
+    tolerations=optional(many(_TOLERATION.form)),
+    roles=_ROLES,
+    topology=optional(TOPOLOGY.form),
+    restart=optional(_RESTART.form),
+    evicted_whole=BOOL,
+)
 GROUP: Final = Record(
     PodGroup,
     name=STR,
     namespace=STR,
-    roles=mapping(INT),
+    roles=_ROLES,
     min_available=INT,
     schedule_timeout=optional(SECONDS),
     min_resources=RESOURCES,
@@ -330,7 +360,7 @@ NOUNS: Final[tuple[Record[Any], ...]] = (
     *(POD, GROUP, NODE),
     *(_TAINT, _TOLERATION, _TERM, _REQUIREMENT, TOPOLOGY, _PREFERRED_TERM),
     *(_SELECTOR, _EXPRESSION, _POD_TERM, _WEIGHTED_TERM, _SPREAD, _PORT, _IMAGE),
-    *(_SOURCE, _VOLUME_CLAIM, _DISK),
+    *(_SOURCE, _VOLUME_CLAIM, _DISK, _RESTART, _ROLE),
     *OBJECTS,
 )
 """The model classes and the classes of their fields."""
