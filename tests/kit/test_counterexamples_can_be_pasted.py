@@ -12,7 +12,16 @@ from hypothesis.vendor.pretty import pretty
 import gangsched
 from gangsched import Pod, PodAdded, cluster_objects, simulation
 from gangsched.simulation import Arrival, Workload
-from gangsched.strategies import events, faults, nodes, pod_groups, pods, resources, workloads
+from gangsched.strategies import (
+    events,
+    faults,
+    nodes,
+    pod_groups,
+    pods,
+    resources,
+    roles,
+    workloads,
+)
 
 NAMES = {
     name: getattr(module, name)
@@ -25,6 +34,7 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
     "nodes": nodes(),
     "pods": pods(),
     "pod_groups": pod_groups(),
+    "groups with copies": pod_groups(roles=roles()),
     "resources": resources(),
     "workloads": workloads(),
 }

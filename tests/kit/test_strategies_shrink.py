@@ -20,6 +20,7 @@ from gangsched import (
     PodGroup,
     PodUID,
     Resources,
+    Role,
 )
 from gangsched.simulation import (
     BindAnswerLost,
@@ -35,7 +36,7 @@ from gangsched.simulation import (
     NodeVanishes,
     SchedulerRestarts,
 )
-from gangsched.strategies import clusters, events, faults, nodes, pod_groups, pods, resources
+from gangsched.strategies import clusters, events, faults, nodes, pod_groups, pods, resources, roles
 from support.examples import least
 
 ANYTHING: Callable[[Any], bool] = lambda _drawn: True  # noqa: E731
@@ -59,6 +60,11 @@ DRAWN: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bool], object]] =
         pod_groups(roles=st.sampled_from([{}, {"ps": 1}, {"ps": 1, "worker": 2}])),
         lambda group: group.roles,
         PodGroup(name="x-0", roles={"ps": 1}),
+    ),
+    "a group with copies": (
+        pod_groups(roles=roles()),
+        lambda group: group.has_copies,
+        PodGroup(name="x-0", roles={"x": Role(1, roles={"x": 1})}),
     ),
     "a node": (nodes(), ANYTHING, Node(name=NodeName("x-0"))),
     "a node with room": (

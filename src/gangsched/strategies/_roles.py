@@ -10,7 +10,7 @@ from gangsched.constraints import Topology
 from gangsched.model import RestartPolicy, Role
 from gangsched.strategies._arguments import bound, strategy
 
-__all__ = ["roles"]
+__all__ = ["roles", "some_roles"]
 
 _NAMES = ("x", "y", "z")
 _MOST = 4
@@ -56,6 +56,15 @@ def roles(
         return count if role == Role(count) else role
 
     return some(max_pods, max_levels)
+
+
+def some_roles() -> st.SearchStrategy[Role]:
+    """Draw single roles, some of which consist of copies."""
+    return roles().map(lambda drawn: _as_role(drawn["x"]))
+
+
+def _as_role(drawn: int | Role) -> Role:
+    return drawn if isinstance(drawn, Role) else Role(drawn)
 
 
 def _fitting(drawn: Sequence[int | Role], pods: int) -> dict[str, int | Role]:

@@ -34,6 +34,7 @@ from gangsched.model import (
     PodGroup,
     PreferredSchedulingTerm,
     Resources,
+    Role,
     Taint,
     TaintEffect,
     Toleration,
@@ -45,6 +46,7 @@ from gangsched.model import (
 from gangsched.strategies._events import clusters
 from gangsched.strategies._nouns import resources, some_groups, some_nodes, some_pods
 from gangsched.strategies._objects import deleted_objects, objects_by_type
+from gangsched.strategies._roles import some_roles
 
 __all__ = ["strategies_of_types"]
 
@@ -60,6 +62,7 @@ def strategies_of_types() -> dict[type[Any], st.SearchStrategy[Any]]:
         Pod: some_pods(),
         PodGroup: some_groups(),
         Node: some_nodes(),
+        Role: some_roles(),
         InMemoryCluster: clusters(),
         PodDeleted: st.builds(PodDeleted, uids),
         NodeDeleted: st.builds(NodeDeleted, names),
