@@ -400,6 +400,12 @@ def test_koordinators_groups_are_the_bundle(version: str, spec: str) -> None:
         assert read(bundled(version, spec, none)).bundle == ()
 
 
+@pytest.mark.parametrize("task", ["''", "a/b"])
+def test_name_of_a_task_that_cannot_name_a_role_is_refused(task: str) -> None:
+    with pytest.raises(ManifestError, match="non-empty names of tasks without a slash"):
+        read(group(VOLCANO, f"minMember: 2, minTaskMember: {{{task}: 1}}"))
+
+
 # Files ------------------------------------------------------------------------------------
 
 

@@ -472,6 +472,7 @@ def test_dlrm_instance_that_was_deleted_as_it_was_created_is_left_out_and_counte
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
+        ((DLRM, "i0,a,C/N,1,0,1,5,9\n"), "line 2: role: expected a name without a slash"),
         ((DLRM, "i0,a,CN,1,0,1,5,4\n"), "line 2: deleted_s: expected an instant not before cr"),
         (
             (OPENB, "a,1,1,0,0,,5,7,9\n"),

@@ -53,8 +53,8 @@ def read_group(manifest: Manifest) -> PodGroup:
     group = evolve(group, bundle=_bundle_of(manifest), unmodelled=reasons, **restarts_of(manifest))
     tasks = spec["minTaskMember"]
     counts = {task: field.whole(least=0) for task, field in tasks.entries()}
-    if "" in counts:
-        raise tasks.refuse("non-empty names of tasks")
+    if any(not task or "/" in task for task in counts):
+        raise tasks.refuse("non-empty names of tasks without a slash")
     roles = {task: count for task, count in counts.items() if count}
     if sum(roles.values()) > group.min_available:
         manifest.note(f"{tasks.path} adds up to more than {spec['minMember'].path} and was ignored")

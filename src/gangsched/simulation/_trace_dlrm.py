@@ -62,9 +62,12 @@ def dlrm_arrivals(table: Table, notes: Notes) -> list[Arrival]:
                 notes.count(_AT_ONCE)
                 continue
             annotations = FrozenMap({RUN_SECONDS: seconds_text(ran)})
+        role = row.name("role")
+        if "/" in role:
+            raise row.refuse("role", "a name without a slash")
         pod = Pod(
             name=name,
-            labels={_ROLE: row.name("role")},
+            labels={_ROLE: role},
             annotations=annotations,
             requests=requests,
             created_at=created,
