@@ -20,6 +20,7 @@ from attrs import Attribute, field, frozen
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.membership import Membership, membership
 from gangsched.model import Pod, PodGroup, PodPhase
+from gangsched.primitives.gang_tree import tree_of
 from gangsched.primitives.standing import is_quorum
 from gangsched.values.fields import refuse_choice
 
@@ -162,7 +163,7 @@ def _phase(
 
 def _is_quorum(group: PodGroup, roles: _Roles) -> bool:
     """Return whether members with these roles are a quorum."""
-    return is_quorum(group.min_available, group.roles, roles)
+    return is_quorum(tree_of(group.min_available, group.roles), roles)
 
 
 def _claim(

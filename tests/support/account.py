@@ -24,6 +24,7 @@ from gangsched import (
     PodUID,
     Resources,
 )
+from support.minima import minima
 
 _LABELS = (
     ("pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available"),
@@ -96,7 +97,7 @@ class Group:
     @property
     def roles(self) -> Mapping[str, int]:
         """The minimum for each role of the quorum."""
-        return self.spec.roles if self.spec else {}
+        return minima(self.spec) if self.spec else {}
 
     def settle(self) -> None:
         """Mark the group as started if a quorum runs, by whatever scheduler."""

@@ -38,6 +38,7 @@ from gangsched import (
     Scheduler,
 )
 from gangsched.primitives.waiting import WaitingPod
+from support.minima import minima
 
 __all__ = [
     "BacksOffNever",
@@ -178,7 +179,7 @@ class RoleOneShort(Faulty):
     """The minimum of each role is one short."""
 
     def group(self, group: PodGroup) -> PodGroup:
-        fewer = {role: count - 1 for role, count in group.roles.items() if count > 1}
+        fewer = {role: count - 1 for role, count in minima(group).items() if count > 1}
         return evolve(group, roles=fewer)
 
 

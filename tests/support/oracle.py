@@ -61,6 +61,7 @@ from gangsched import (
 )
 from gangsched.model._pod_copy import pod_with_fields
 from support.account import Account, Claim, Group, Hold, Record, claim_of, role_of
+from support.minima import minima
 from support.placement_oracle import lacks, may_be_placed
 from support.preemption_laws import PreemptionLaws
 
@@ -321,21 +322,21 @@ class LawOracle:
 
     def _has_roles(self, group: Group) -> None:
         """Check that enough members of each role hold a node."""
-        minima = [group.roles]
+        needed = [group.roles]
         late = None if self._cluster is None else self._cluster.pod_group(group.key)
         if self._cluster is not None:
-            minima.append({} if late is None else late.roles)
+            needed.append({} if late is None else minima(late))
         held = [
             self._roles_of(uid, member)
             for uid, member in group.members.items()
             if self._holds(uid, member)
         ]
-        if not any(self._meets(group, held, each) for each in minima):
+        if not any(self._meets(group, held, each) for each in needed):
             self._broken(1, f"{group.key} is let go with {held}, and needs {group.roles}")
 
-    def _meets(self, group: Group, held: list[set[str | None]], minima: Mapping[str, int]) -> bool:
+    def _meets(self, group: Group, held: list[set[str | None]], needed: Mapping[str, int]) -> bool:
         """Return whether the roles have their minima; succeeded members fill what is missing."""
-        for role, least in minima.items():
+        for role, least in needed.items():
             count = sum(role in some for some in held)
             own = [m for m in group.members.values() if role_of(m.pod) == role]
             if count + self._succeeded(own, least - count) < least:

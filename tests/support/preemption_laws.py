@@ -25,6 +25,7 @@ from attrs import define, field
 
 from gangsched import GroupKey, NodeName, Nominated, NominationLapsed, Pod, PodUID, Resources
 from support.account import Account, Group, Record, role_of
+from support.minima import minima
 from support.placement_oracle import may_be_placed
 
 __all__ = ["PreemptionLaws"]
@@ -200,7 +201,7 @@ class PreemptionLaws:
         if late is None:
             return False
         enough = len(roles) >= late.min_available
-        return enough and all(roles.count(role) >= n for role, n in late.roles.items())
+        return enough and all(roles.count(role) >= n for role, n in minima(late).items())
 
     def _fits(self, effect: Nominated, made: _Nomination) -> None:
         above = [

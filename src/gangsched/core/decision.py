@@ -62,7 +62,8 @@ def decide(state: State, gang: Gang, pods: Sequence[PodRecord], tried: Tried, un
         return found
 
     ready, refused = pre_filter(state, pods, cycle_of)
-    needed = lacking(state, gang) if tried is Tried.TOGETHER else {}
+    # those that go alone start with the other members of their copies
+    needed = lacking(state, gang) if tried is Tried.TOGETHER or gang.tree.has_copies else {}
     task = Task(gang, ready, state.records, cycle_of, needed)
     found = _Found()
     state.table.begin()

@@ -357,17 +357,19 @@ class Points:
         return quorum.members_needed(group, policy or MatchPolicy.ONCE_SATISFIED)
 
     def roles_needed(self, group: GroupView) -> Mapping[str, int]:
-        """Return how many more members of each role a group needs; empty if they go one by one.
+        """Return how many more members of each sub group a group needs, by its path.
 
-        The key ``""`` stands for members of any role.
+        It is empty if they go one by one. The key ``""`` stands for members of any role. What the
+        gang policy says overrides what copies of a role need by themselves.
         """
         policy, rule = self.profile.match_policy, self.profile.quorum
         if policy is not None:
             return quorum.roles_needed(group, policy)
-        if group.roles and callable(getattr(rule, "roles_needed", None)):
-            return self._defer(lambda: _roles(rule, group), {})
+        copies = quorum.copies_needed(group)
+        if (group.roles or copies) and callable(getattr(rule, "roles_needed", None)):
+            return {**copies, **self._defer(lambda: _roles(rule, group), {})}
         more = self.members_needed(group)
-        return {} if more is None else {"": more}
+        return copies if more is None else {**copies, "": more}
 
     def group_requests(self, group: GroupView) -> Resources:
         """Return what a group needs of the cluster in total: the sum over all plugins."""

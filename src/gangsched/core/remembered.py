@@ -157,8 +157,8 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
             "no_plan_at": "SnapshotRow.no_plans",
             "place": "GangRow.place",
         },
-        derived="account agrees counted_priority handle is_bundle leaves members on_nodes pending"
-        " sort_key tree tried waiting",
+        derived="account agrees counted_priority handle is_bundle is_tree leaves members on_nodes"
+        " pending sort_key tree tried waiting",
         dropped="classes_of span told_all untold",
         shown="infos key",
     ),
@@ -178,8 +178,8 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         kept="attempt_started_at attempts backoff_until complete_at failure failures first_seen_at"
         " is_binding key last_failure_at started_by was_scheduled",
         written={"spec": "GroupRow.spec", "uid": "GroupRow.number"},
-        derived="_collected _counts claimed_min claimed_priority min_available priority roles tried"
-        " tried_by_role",
+        derived="_collected _counts _tree claimed_min claimed_priority min_available priority roles"
+        " root tried tried_by_role",
         made="claims members",
         shown="complete_at first_seen_at key spec was_scheduled",
     ),

@@ -29,6 +29,7 @@ from typing import Any, Final, TypeAlias
 from gangsched.core.admission import accounts, restarts
 from gangsched.core.attempt.pending_members import (
     bundle_problem,
+    copy_problem,
     demand_of,
     rests,
     split,
@@ -287,15 +288,36 @@ They are told of its restart, or of its quota, if that is the reason; otherwise 
 
 def _denied(state: State, gang: Gang) -> _Denied | None:
     """Return why a gang is not admitted to the queue; None if it is."""
+    if gang.is_tree:
+        return _family_denied(state, gang)
     if gang.is_bundle:
         return _bundle_denied(state, gang)
     # any member speaks for its group, so none has to be looked for
     one = next(reversed((gang.waiting or gang.pending).values()))
     refusal = state.points.pre_enqueue(one.pod, one.info, state.records.now)
     held = "" if one.info is None else restarts.denial(state, one.info)
-    if refusal is None:
-        return (one.info, held, held) if held else None
-    return one.info, refusal.reason, held
+    if refusal is not None:
+        return one.info, refusal.reason, held
+    if not held and not gang.waiting and gang.tree.has_copies and split(state, gang) == ([], []):
+        held = copy_problem(state, gang)
+    return (one.info, held, held) if held else None
+
+
+def _family_denied(state: State, gang: Gang) -> _Denied | None:
+    """Return why the groups below a root are not admitted; None if some of their members are."""
+    first = sorted(_first_members(gang).items())
+    for key, record in first:
+        info = gang.infos[key]
+        refusal = state.points.pre_enqueue(record.pod, info, state.records.now)
+        if refusal is not None and (info.was_scheduled or info.is_complete):
+            return info, refusal.reason, ""  # it lacks no member: a plugin refuses it
+    if gang.waiting or split(state, gang) != ([], []):
+        return None
+    info = gang.infos[first[0][0]]
+    problem = bundle_problem(state, gang)
+    held = next(filter(None, (restarts.denial(state, gang.infos[key]) for key, _one in first)), "")
+    reason = problem[1] if problem is not None else held or copy_problem(state, gang)
+    return info, reason, reason
 
 
 def _bundle_denied(state: State, gang: Gang) -> _Denied | None:

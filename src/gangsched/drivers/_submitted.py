@@ -37,6 +37,7 @@ from gangsched.events import (
 from gangsched.gangs import Gang
 from gangsched.membership import membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID, RestartPolicy
+from gangsched.primitives.gang_tree import tree_of
 from gangsched.primitives.standing import is_quorum
 
 __all__ = ["JobState", "Submitted", "SubmittedJobs"]
@@ -210,7 +211,7 @@ class Submitted(Generic[E]):
         claims = (membership(self.pods[uid]) for uid in self.places)
         group = self.group
         roles = ("" if claim is None else group.path_of(claim.role) for claim in claims)
-        return is_quorum(self.group.min_available, self.group.roles, roles)
+        return is_quorum(tree_of(group.min_available, group.roles), roles)
 
 
 @final

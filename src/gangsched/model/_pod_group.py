@@ -26,6 +26,7 @@ from gangsched.values.fields import (
     check_instant,
     check_namespace,
     check_optional,
+    check_positive,
     check_text,
     of_group,
 )
@@ -41,13 +42,17 @@ def _as_keys(given: Iterable[str]) -> tuple[GroupKey, ...]:
     return cast("tuple[GroupKey, ...]", found)
 
 
-def _check_keys(_owner: object, _attribute: object, value: object) -> None:
+def _check_keys(owner: object, attribute: object, value: object) -> None:
     if not isinstance(value, tuple):
         raise InvalidValueError("bundle", value, "a sequence of group keys, each namespace/name")
     for key in cast("tuple[object, ...]", value):
-        namespace, slash, name = key.partition("/") if isinstance(key, str) else ("", "", "")
-        if not (namespace and slash and name) or "/" in name:
-            raise InvalidValueError("bundle", key, "a group key, namespace/name")
+        _check_key(owner, attribute, key)
+
+
+def _check_key(_owner: object, attribute: Any, key: object) -> None:
+    namespace, slash, name = key.partition("/") if isinstance(key, str) else ("", "", "")
+    if not (namespace and slash and name) or "/" in name:
+        raise InvalidValueError(attribute.name, key, "a group key, namespace/name")
 
 
 def _check_restarts(_owner: object, _attribute: object, value: object) -> None:
@@ -55,11 +60,14 @@ def _check_restarts(_owner: object, _attribute: object, value: object) -> None:
         raise InvalidValueError("restarts", value, "an int >= 0")
 
 
-def _in_roles(group: PodGroup) -> Any:
+def _least(group: PodGroup) -> Any:
     """Return the default of ``min_available``: the pods that the roles need.
 
     Without roles there is no default. The result is then None, which the constructor refuses.
+    A group of groups has no pods.
     """
+    if group.min_groups is not None:
+        return 0
     roles = group.roles
     if not isinstance(roles, FrozenMap) or isinstance(roles, Resources):
         return None
@@ -83,8 +91,15 @@ class PodGroup:
             says no more is stored as its minimum. The names are non-empty and without a slash; if
             a role has roles, the names are without a dot too, because labels spell the path of a
             pod ``decode.0.worker``.
+        parent: The key of the group of groups that this one is a child of, ``namespace/name``.
+            All groups below one root start together: of the children of each group of groups
+            *min_groups*, at least. ``parentCompositePodGroupName`` elsewhere. None for no parent.
+        min_groups: Makes it a group of groups, without pods of its own: how many of its children
+            have to start, at least 1. Any other one starts as a whole or not at all. None for a
+            group of pods. ``minGroupCount`` and ``minSubGroup`` elsewhere.
         min_available: The quorum: the number of members that start together, at least 1. By
             default the number of pods that *roles* need. ``minMember`` and ``minCount`` elsewhere.
+            0 for a group of groups.
         schedule_timeout: The number of seconds for which members wait on permit for the others, in
             each attempt; finite and >= 0. None for the default of the policy, 0 to not wait.
         min_resources: The resources that the group needs in total. The group is not attempted while
@@ -122,7 +137,9 @@ class PodGroup:
     roles: FrozenMap[int | Role] = field(
         default=EMPTY, converter=as_minima, validator=of_group(check_minima)
     )
-    min_available: int = field(default=Factory(_in_roles, takes_self=True))
+    parent: GroupKey | None = field(default=None, validator=of_group(optional(_check_key)))
+    min_groups: int | None = field(default=None, validator=of_group(optional(check_positive)))
+    min_available: int = field(default=Factory(_least, takes_self=True))
     schedule_timeout: float | None = None
     min_resources: Resources = field(
         default=NOTHING, converter=as_resources, validator=of_group(check_amounts)
@@ -151,7 +168,14 @@ class PodGroup:
     )
 
     def __attrs_post_init__(self) -> None:
-        if type(self.min_available) is not int or self.min_available < 1:
+        if self.parent is not None and self.bundle:
+            expected = "omitted: a group with a parent starts with the other children of it"
+            raise InvalidPodGroupError(self.key, "bundle", self.bundle, expected)
+        if self.parent == self.key:
+            raise InvalidPodGroupError(self.key, "parent", self.parent, "another group")
+        if self.min_groups is not None:
+            self._check_has_no_pods()
+        elif type(self.min_available) is not int or self.min_available < 1:
             raise InvalidPodGroupError(self.key, "min_available", self.min_available, "an int >= 1")
         if pods_needed(self.roles) > self.min_available:
             expected = f"counts with a sum <= min_available, which is {self.min_available}"
@@ -166,6 +190,12 @@ class PodGroup:
             )
         if self.priority is not None and type(self.priority) is not int:
             raise InvalidPodGroupError(self.key, "priority", self.priority, "an int or None")
+
+    def _check_has_no_pods(self) -> None:
+        for name in ("min_available", "roles", "min_resources", "bundle"):
+            if value := getattr(self, name):
+                expected = "omitted: a group with min_groups has no pods of its own"
+                raise InvalidPodGroupError(self.key, name, value, expected)
 
     @property
     def key(self) -> GroupKey:

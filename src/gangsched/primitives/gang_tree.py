@@ -6,7 +6,7 @@ both. Whatever is a special case elsewhere is a shape of tree here:
 
 - a regular pod: ``SubGroup("", 1)``;
 - ``min_available``: ``SubGroup(key, m)``;
-- roles: ``SubGroup(key, m, (SubGroup(key/ps, 1), ..., SubGroup(key/)))``;
+- roles: ``SubGroup(key, m, (SubGroup("ps", 1), ..., SubGroup(OTHERS)))``;
 - a bundle of groups: ``SubGroup(key, children=(group, group, ...))``;
 - any 3 of 4 replicas: ``SubGroup(key, children=(replica,) * 4, wanted=3)``.
 
@@ -16,24 +16,31 @@ of Koordinator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias, final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from gangsched.model import GroupKey, PodGroup
+from gangsched.model import GroupKey, PodGroup, Role, Topology
 
 __all__ = [
     "HOST",
+    "OTHERS",
     "REGULAR",
     "Slices",
     "SubGroup",
     "Within",
     "group_tree",
+    "tree_of",
+    "under",
+    "within",
 ]
 
 HOST: Final = "kubernetes.io/hostname"
 """The level below all labels: a single node."""
+
+OTHERS: Final = "/"
+"""The key of the leaf of members without a role that is stated; no role is called so."""
 
 Slices: TypeAlias = tuple[tuple[str, int], ...]
 """Pairs of level and size, outermost first; each size divides the one before it."""
@@ -67,12 +74,14 @@ class SubGroup:
         children: What it consists of; empty for a leaf.
         wanted: How many of the children must meet their own minima.
         within: Where its members may be; None for anywhere.
-        group: Of a leaf, the group of its pods; None for a regular pod.
+        group: The group of its pods; None for a regular pod, and for a group of groups.
         role: Of a leaf, the role of its pods; None for every role that no other leaf of the group
             has.
+        is_copy: Whether it is one of several copies of a role, which starts as a whole.
         shape: Equal for sub groups that ask for the same, whatever their keys are.
         is_bound: Whether some of its members are bound to domains, not only preferably together.
         is_optional: Whether some of its children need not start.
+        has_copies: Whether it is a copy of a role, or has one below it.
     """
 
     key: str
@@ -82,11 +91,13 @@ class SubGroup:
     within: Within | None = None
     group: GroupKey | None = None
     role: str | None = None
+    is_copy: bool = False
     shape: tuple[Any, ...] = field(init=False, eq=False, repr=False)
     _below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
     _constrained_below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
     is_bound: bool = field(init=False, eq=False, repr=False)
     is_optional: bool = field(init=False, eq=False, repr=False)
+    has_copies: bool = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         children, within = self.children, self.within
@@ -103,6 +114,7 @@ class SubGroup:
             ("_constrained_below", constrained),
             ("is_bound", is_bound or any(child.is_bound for child in children)),
             ("is_optional", wanted < len(children)),
+            ("has_copies", self.is_copy or any(child.has_copies for child in children)),
         ):
             object.__setattr__(self, name, value)
 
@@ -116,6 +128,20 @@ class SubGroup:
         """The sub groups with a domain constraint, itself included, parents first."""
         below = self._constrained_below
         return below if self.within is None else (self, *below)
+
+    def copies(self) -> Iterator[SubGroup]:
+        """Yield the copies of roles below it, the outer ones first."""
+        for sub in self.sub_groups():
+            if sub.is_copy:
+                yield sub
+
+    def paths(self) -> Iterator[tuple[SubGroup, tuple[SubGroup, ...]]]:
+        """Yield each leaf, with what it is part of: the tree first, the leaf itself last."""
+        if not self.children:
+            yield self, (self,)
+        for child in self.children:
+            for leaf, above in child.paths():
+                yield leaf, (self, *above)
 
     def sub_groups(self) -> Iterator[SubGroup]:
         """Yield it and all sub groups below, parents first."""
@@ -131,17 +157,57 @@ REGULAR: Final = SubGroup("", 1)
 def group_tree(key: GroupKey, spec: PodGroup | None, minimum: int | None) -> SubGroup:
     """Return the tree of one group. If nothing states its minimum, only the gang policy decides.
 
+    Its root has the key ``""``, and any other sub group that of its path in the group.
+
     Args:
         key: The key of the group.
         spec: The specification; None if only the labels of members define the group.
         minimum: The minimum that members claim; used without a specification.
     """
     if spec is None:
-        return SubGroup(key, minimum or 0, group=key)
-    topology = spec.topology
-    within = None if topology is None else Within(topology.key, topology.required)
-    if not spec.roles:
-        return SubGroup(key, spec.min_available, within=within, group=key)
-    roles = [SubGroup(f"{key}/{r}", n, group=key, role=r) for r, n in spec.roles.items()]
-    others = SubGroup(f"{key}/", group=key)
-    return SubGroup(key, spec.min_available, (*roles, others), within=within)
+        return SubGroup("", minimum or 0, group=key)
+    return tree_of(spec.min_available, spec.roles, key, within(spec.topology))
+
+
+def tree_of(
+    minimum: int,
+    roles: Mapping[str, int | Role],
+    group: GroupKey | None = None,
+    where: Within | None = None,
+) -> SubGroup:
+    """Return the tree of a group by its minimum and its roles; see ``group_tree``."""
+    if not roles:
+        return SubGroup("", minimum, within=where, group=group)
+    children = [_of_role(name, role, group) for name, role in roles.items()]
+    others = SubGroup(OTHERS, group=group)
+    return SubGroup("", minimum, (*children, others), within=where, group=group)
+
+
+def _of_role(path: str, role: int | Role, group: GroupKey | None) -> SubGroup:
+    if isinstance(role, int):
+        return SubGroup(path, role, group=group, role=path)
+    where = within(role.topology)
+    if not role.roles:
+        return SubGroup(path, role.needed, within=where, group=group, role=path)
+    copies = [
+        SubGroup(
+            copy,
+            children=tuple([_of_role(f"{copy}/{n}", r, group) for n, r in role.roles.items()]),
+            within=where,
+            group=group,
+            is_copy=True,
+        )
+        for copy in [f"{path}/{number}" for number in range(role.count)]
+    ]
+    return SubGroup(path, children=tuple(copies), wanted=role.needed, group=group)
+
+
+def within(topology: Topology | None) -> Within | None:
+    """Return where members may be by a topology constraint; None for none."""
+    return None if topology is None else Within(topology.key, topology.required)
+
+
+def under(tree: SubGroup, key: str) -> SubGroup:
+    """Return the tree of a group as a child of another one: its keys begin with *key*."""
+    children = tuple([under(child, f"{key}/{child.key}") for child in tree.children])
+    return evolve(tree, key=key, children=children)

@@ -15,8 +15,8 @@ from attrs import define, field
 from gangsched.model import FrozenMap, GroupKey, PodGroup, Resources
 from gangsched.primitives.claims import Claims
 from gangsched.primitives.counters import MemberCounts, MemberState, PodGroupCounters, RoleCounts
-from gangsched.primitives.gang_tree import SubGroup
-from gangsched.primitives.standing import Counts, Standing, alone, counted, standing, tree_of_roles
+from gangsched.primitives.gang_tree import SubGroup, group_tree
+from gangsched.primitives.standing import Counts, Standing, alone, by_role, counted, standing
 from gangsched.resources import NOTHING
 
 __all__ = ["HOLDING", "TO_BE_PLACED", "PodGroupInfo"]
@@ -37,6 +37,8 @@ class PodGroupInfo(MemberCounts):
         key: ``namespace/name``.
         uid: The number of the group, ascending in the order of creation.
         spec: The specification; None if only members define the group.
+        root: That of the root above it, which states priority, timeout and preemption policy for
+            all groups below; None for a group without a parent.
         claimed_min: The minimum of the first member that claims one; None if none does.
         claimed_priority: The highest priority of a member; None without a member.
         first_seen_at: The creation time of the first member; None without a member.
@@ -57,13 +59,14 @@ class PodGroupInfo(MemberCounts):
         tried: The number of unscheduled members tried in this attempt; set by the queue.
         tried_by_role: The same number for each role; set by the queue.
         min_available: The minimum of the specification, else of the first member that claims one.
-        roles: The minima per role of the specification; empty without a specification.
+        roles: The minima of the roles that the specification states, those of trees left out.
         priority: The priority of the specification, else the highest of a member; 0 without either.
     """
 
     key: GroupKey
     uid: int
     spec: PodGroup | None = None
+    root: PodGroup | None = None
     claimed_min: int | None = None
     claimed_priority: int | None = None
     first_seen_at: float | None = None
@@ -84,6 +87,7 @@ class PodGroupInfo(MemberCounts):
     min_available: int | None = field(init=False, default=None)
     roles: FrozenMap[int] = field(init=False, default=_NO_ROLES)
     priority: int = field(init=False, default=0)
+    _tree: SubGroup | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self.members.share_with(self)
@@ -93,9 +97,30 @@ class PodGroupInfo(MemberCounts):
         """Compute what follows from the specification and the claims of members. O(1)."""
         spec, claimed = self.spec, self.claimed_priority or 0
         self.min_available = self.claimed_min if spec is None else spec.min_available
-        self.roles = _NO_ROLES if spec is None else spec.roles
-        self.priority = claimed if spec is None or spec.priority is None else spec.priority
-        self.members.standing = None
+        self.roles = _NO_ROLES if spec is None else _minima(spec)
+        stated = self.stated_priority
+        self.priority = claimed if stated is None else stated
+        self.members.standing = self._tree = None
+
+    @property
+    def stated_priority(self) -> int | None:
+        """The priority that a specification states, of the root or its own; None for none."""
+        for spec in (self.root, self.spec):
+            if spec is not None and spec.priority is not None:
+                return spec.priority
+        return None
+
+    @property
+    def tree(self) -> SubGroup:
+        """Its minima; see ``group_tree``. O(1), O(sub groups) after they have changed."""
+        if self._tree is None:
+            self._tree = group_tree(self.key, self.spec, self.min_available)
+        return self._tree
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether a role of it consists of copies of other roles. O(1)."""
+        return self.tree.has_copies
 
     @property
     def namespace(self) -> str:
@@ -139,7 +164,7 @@ class PodGroupInfo(MemberCounts):
         done: bool = True,
         tree: SubGroup | None = None,
     ) -> Standing:
-        """Return how it would stand if other members counted; see ``standing``. O(roles).
+        """Return how it would stand if other members counted; see ``standing``. O(sub groups).
 
         Args:
             held: The states in which members count as holding a node.
@@ -147,19 +172,17 @@ class PodGroupInfo(MemberCounts):
             done: Whether members that have succeeded count if the others are too few.
             tree: The minima; None for its own.
         """
-        members, least = self.members, self.min_available or 0
-        if tree is None and not self.roles:  # most groups
+        members = self.members
+        if tree is None and (self.spec is None or not self.spec.roles):  # most groups
+            least = self.min_available or 0
             on, off = members.in_states(held), members.in_states(pending)
             return alone(counted(least, on, off, self.succeeded if done else 0))
 
-        def counts(sub: SubGroup) -> Counts:
-            return Counts(
-                members.in_states(held, sub.role),
-                members.in_states(pending, sub.role),
-                members.done(sub.role) if done else 0,
-            )
+        def of(role: str | None) -> Counts:
+            on, off = members.in_states(held, role), members.in_states(pending, role)
+            return Counts(on, off, members.done(role) if done else 0)
 
-        return standing(tree or tree_of_roles(least, self.roles), counts)
+        return standing(tree or self.tree, by_role(of(None), of))
 
     def role(self, name: str) -> RoleCounts:
         """Return the member counts of a role; see ``PodGroupCounters.role``. O(1)."""
@@ -176,7 +199,8 @@ class PodGroupInfo(MemberCounts):
 
         None if the specification gives none: then the default of the gang policy holds.
         """
-        return None if self.spec is None else self.spec.schedule_timeout
+        stated = [spec.schedule_timeout for spec in (self.root, self.spec) if spec is not None]
+        return next((each for each in stated if each is not None), None)
 
     @property
     def min_resources(self) -> Resources:
@@ -189,3 +213,13 @@ class PodGroupInfo(MemberCounts):
         if self.spec is not None:
             return self.spec.created_at
         return 0.0 if self.first_seen_at is None else self.first_seen_at
+
+
+def _minima(spec: PodGroup) -> FrozenMap[int]:
+    """Return the minima of the roles that are no copies."""
+    found = {
+        name: role if isinstance(role, int) else role.needed
+        for name, role in spec.roles.items()
+        if isinstance(role, int) or not role.roles
+    }
+    return FrozenMap(found) if found else _NO_ROLES

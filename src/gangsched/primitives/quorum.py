@@ -27,15 +27,17 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from gangsched.outcomes import SUCCESS, Outcome, Success, Unschedulable, Wait
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.gang_tree import tree_of
 from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.standing import (
     Counts,
     Row,
     Standing,
     alone,
+    by_role,
     counted,
     standing,
-    tree_of_roles,
 )
 from gangsched.protocols import GroupView, RoleView
 from gangsched.values.fields import refuse_choice
@@ -45,6 +47,7 @@ __all__ = [
     "absence",
     "brings_nearer",
     "complete",
+    "copies_needed",
     "decide",
     "in_all",
     "is_lost",
@@ -81,15 +84,19 @@ def in_all(group: GroupView, policy: MatchPolicy) -> Row:
 
 
 def stands(group: GroupView, policy: MatchPolicy) -> Standing:
-    """Return how a group stands: in total, by the key ``""``, and each role, by name. O(roles)."""
-    if policy is not MatchPolicy.ONLY_WAITING and isinstance(group, PodGroupInfo):
-        return group.standing
+    """Return how a group stands: in total, by the key ``""``, and each role, by name.
+
+    Runtime complexity: O(sub groups).
+    """
+    if isinstance(group, PodGroupInfo):
+        if policy is not MatchPolicy.ONLY_WAITING:
+            return group.standing
+        return group.stands((MemberState.WAITING,))
     if not group.roles:
         return alone(in_all(group, policy))
-    tree = tree_of_roles(group.min_available or 0, group.roles)
-    return standing(
-        tree, lambda sub: _counts(group if sub.role is None else group.role(sub.role), policy)
-    )
+    tree = tree_of(group.min_available or 0, group.roles)
+    total = _counts(group, policy)
+    return standing(tree, by_role(total, lambda role: _counts(group.role(role), policy)))
 
 
 def _counts(group: GroupView | RoleView, policy: MatchPolicy) -> Counts:
@@ -105,12 +112,38 @@ def _goes_one_by_one(group: GroupView, policy: MatchPolicy) -> bool:
 
 
 def roles_needed(group: GroupView, policy: MatchPolicy) -> Mapping[str, int]:
-    """Return the number of members that each role lacks; see ``GangExtensions``. O(roles)."""
-    return {} if _goes_one_by_one(group, policy) else stands(group, policy).lacking
+    """Return the number of members that each sub group lacks, by its path; see ``GangExtensions``.
+
+    Of copies of a role, the policy holds for each: the release of a copy satisfies
+    ``once_satisfied`` as long as a member of it is bound, or its bind is under way.
+
+    Runtime complexity: O(sub groups).
+    """
+    if not _goes_one_by_one(group, policy):
+        return stands(group, policy).lacking
+    return copies_needed(group)
+
+
+def copies_needed(group: GroupView) -> Mapping[str, int]:
+    """Return what copies of roles need to start; 0 for those that run, and for all else.
+
+    It is empty for a group without copies.
+
+    Runtime complexity: O(sub groups).
+    """
+    if not isinstance(group, PodGroupInfo) or not group.has_copies:
+        return {}
+    found = group.standing.lacking
+    needed = dict.fromkeys(found, 0)
+    for copy in group.tree.copies():
+        counts = [group.role(leaf.role) for leaf in copy.leaves if leaf.role is not None]
+        if not any(each.scheduled > each.waiting for each in counts):
+            needed |= {sub.key: found[sub.key] for sub in copy.sub_groups()}
+    return needed
 
 
 def members_needed(group: GroupView, policy: MatchPolicy) -> int | None:
-    """Return the number of members that the quorum of a group lacks. O(roles).
+    """Return the number of members that the quorum of a group lacks. O(sub groups).
 
     Returns:
         The number; 0 or less with a quorum. None if members are released one by one: the group
@@ -172,6 +205,8 @@ def decide(found: Standing, timeout: float = 0.0) -> Outcome:
 def is_lost(group: GroupView, found: Standing) -> bool:
     """Return whether an attempt has too few untried members left for a minimum. O(roles)."""
     for role, row in found.rows.items():
+        if row.is_of_children:
+            continue  # they are tried as a whole
         untried = group.role(role).untried if role else group.untried
         if row.held + untried < row.least:
             return True

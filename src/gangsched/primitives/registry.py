@@ -43,6 +43,13 @@ def _check_claim(pod: Pod, claim: Membership) -> None:
         raise InvalidValueError("claim", claim, "a Membership")
 
 
+def _named(spec: PodGroup | None) -> Collection[GroupKey]:
+    """Return the groups that a specification names."""
+    if spec is None:
+        return ()
+    return spec.bundle if spec.parent is None else (spec.parent,)
+
+
 class PodGroupRegistry:
     """The known pod groups.
 
@@ -125,6 +132,9 @@ class PodGroupRegistry:
         info = self._groups.get(claim.group)
         if info is None:
             return None
+        if info.spec is not None and info.spec.min_groups is not None:
+            subject, expected = f"pod {pod.key}", "a group of pods; it has min_groups, so no pods"
+            return InvalidPodGroupError(subject, "pod_group", info.key, expected)
         minimum = claim.min_available
         # A specification overrides labels, so that the order of arrival does not matter.
         stated_min = info.claimed_min if info.spec is None else None
@@ -134,9 +144,7 @@ class PodGroupRegistry:
             return InvalidPodGroupError(subject, "min_available", minimum, expected)
         if not self._strict_priorities:
             return None
-        stated = info.claimed_priority
-        if info.spec is not None and info.spec.priority is not None:
-            stated = info.spec.priority
+        stated = info.claimed_priority if info.stated_priority is None else info.stated_priority
         if stated is not None and pod.priority != stated:
             subject = f"pod {pod.key}"
             expected = f"{stated}, the priority of {info.key}"
@@ -276,8 +284,31 @@ class PodGroupRegistry:
         return self._left.get(key)
 
     def naming(self, key: GroupKey) -> Collection[GroupKey]:
-        """Return the groups whose specification names a group as one of their bundle. O(1)."""
+        """Return the groups whose specification names a group: their bundle, or parent. O(1)."""
         return self._naming.get(key, ())
+
+    def children(self, key: GroupKey) -> list[GroupKey]:
+        """Return the groups whose parent a group is, in the order of their keys. O(c log c)."""
+        return sorted(k for k in self.naming(key) if (s := self.spec(k)) and s.parent == key)
+
+    def family(self, key: GroupKey) -> list[GroupKey]:
+        """Return the groups below the root above a group, the root included. O(groups)."""
+        found = [self.root(key)]
+        for each in found:  # it grows
+            found += [child for child in self.children(each) if child not in found]
+        return found
+
+    def root(self, key: GroupKey) -> GroupKey:
+        """Return the root above a group, or the group itself. O(levels).
+
+        It may have no specification yet. Of parents in a circle it is the first by key.
+        """
+        above = [key]
+        while (spec := self.spec(above[-1])) is not None and spec.parent is not None:
+            if spec.parent in above:
+                return min(above[above.index(spec.parent) :])
+            above.append(spec.parent)
+        return above[-1]
 
     def keys(self) -> KeysView[GroupKey]:
         """Return the keys of the groups in the order of their creation."""
@@ -295,14 +326,14 @@ class PodGroupRegistry:
 
     def _specify(self, info: PodGroupInfo, spec: PodGroup | None) -> None:
         """Set the specification of a group. O(groups of the bundle)."""
-        for other in () if info.spec is None else info.spec.bundle:
+        for other in _named(info.spec):
             naming = self._naming[other]
             del naming[info.key]
             if not naming:
                 del self._naming[other]
         info.spec = spec
         info.derive()
-        for other in () if spec is None else spec.bundle:
+        for other in _named(spec):
             self._naming.setdefault(other, {})[info.key] = None
 
     def _create(self, key: GroupKey) -> PodGroupInfo:
@@ -347,7 +378,7 @@ class PodGroupRegistry:
                 raise InternalError(f"group {key} lacks a claim, or has one of a refused member")
             if key in self._left and info.claims:
                 raise InternalError(f"group {key} has a member and a grace period")
-        named = {(other, i.key) for i in self if i.spec is not None for other in i.spec.bundle}
+        named = {(other, info.key) for info in self for other in _named(info.spec)}
         if named != {(other, key) for other, naming in self._naming.items() for key in naming}:
             raise InternalError("groups are not listed where their bundles name others")
         if not self._left.keys() <= self._groups.keys():

@@ -25,11 +25,10 @@ Source: KEP-34 for succeeded members; CompositePodGroup (KEP-6012) for k of n.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.gang_tree import OTHERS, SubGroup
 
 __all__ = [
     "Counts",
@@ -37,13 +36,15 @@ __all__ = [
     "Row",
     "Standing",
     "alone",
+    "by_role",
+    "can_be_met",
     "counted",
     "is_quorum",
     "least_needed",
     "of_leaves",
     "of_roles",
     "standing",
-    "tree_of_roles",
+    "unmet",
 ]
 
 
@@ -60,15 +61,28 @@ CountsOf: TypeAlias = Callable[[SubGroup], Counts]
 
 
 class Row(NamedTuple):
-    """One sub group: its minimum, how many members count for it, and how many exist of these."""
+    """What a sub group needs itself, how many count for it, and how many exist of these.
+
+    Attributes:
+        least: Its minimum, in members; or how many of its children it wants.
+        held: How many hold nodes; or how many children meet their minima.
+        present: How many exist; or how many children can meet their minima.
+        is_of_children: Whether it counts children.
+    """
 
     least: int
     held: int
     present: int
+    is_of_children: bool = False
+
+    @property
+    def is_unmet(self) -> bool:
+        """Whether too few hold nodes for its own minimum."""
+        return self.held < self.least
 
     @property
     def is_short(self) -> bool:
-        """Whether the members that exist are too few for its own minimum."""
+        """Whether what exists is too little for its own minimum."""
         return self.present < self.least
 
 
@@ -76,7 +90,8 @@ class Standing(NamedTuple):
     """How a tree stands.
 
     Attributes:
-        rows: Its sub groups by key, parents first.
+        rows: What its sub groups need by key, parents first. One that wants some of its children
+            has a row for their number; what is below it says nothing of the whole.
         lacking: How many members each lacks for its own minimum; negative beyond it.
         needed: How many members it lacks, children included; 0 or less if all minima are met.
         is_complete: Whether the members that exist can meet all minima.
@@ -97,10 +112,9 @@ def standing(tree: SubGroup, counts: CountsOf) -> Standing:
     """Return how a tree stands. O(sub groups), O(c log c) for c children with k of n."""
     if not tree.children:
         return alone(counted(tree.least, *counts(tree)), tree.key)
-    rows: dict[str, Row] = {}
-    is_complete = _able(tree, counts, rows) is not None
-    lacking = {key: row.least - row.held for key, row in rows.items()}
-    return Standing(rows, lacking, least_needed(tree, lambda sub: lacking[sub.key]), is_complete)
+    found = _Walk(counts)
+    is_complete = found.able(tree, shows=True) is not None
+    return Standing(found.rows, found.lacking, least_needed(tree, found.lacks), is_complete)
 
 
 def counted(least: int, held: int, pending: int, done: int) -> Row:
@@ -142,38 +156,93 @@ def of_leaves(held: Mapping[str, int], pending: Mapping[str, int] | None = None)
     return counts
 
 
-def of_roles(held: Iterable[str | None]) -> CountsOf:
-    """Return counts of members that hold nodes, given the role of each, for a ``tree_of_roles``."""
-    numbers = Counter(held)
-    total = numbers.total()
-    return lambda sub: Counts(total if sub.role is None else numbers[sub.role])
+def by_role(total: Counts, of: Callable[[str], Counts]) -> CountsOf:
+    """Return the counts of a group, given those of each role. O(leaves) for a sub group.
+
+    Members of a role that the tree does not state count in total only.
+    """
+
+    def counts(sub: SubGroup) -> Counts:
+        if not sub.key:
+            return total
+        if not sub.children:
+            return Counts() if sub.role is None else of(sub.role)
+        return Counts(*map(sum, zip(*[counts(child) for child in sub.children], strict=True)))
+
+    return counts
 
 
-def is_quorum(minimum: int, roles: Mapping[str, int], of: Iterable[str | None]) -> bool:
+def of_roles(roles: Iterable[str | None]) -> CountsOf:
+    """Return the counts of members of a group that hold nodes, given the role of each."""
+    numbers = Counter(roles)
+    return by_role(Counts(numbers.total()), lambda role: Counts(numbers[role]))
+
+
+def is_quorum(tree: SubGroup, roles: Iterable[str | None]) -> bool:
     """Return whether members, given the role of each, meet the minima of a group. O(members)."""
-    return standing(tree_of_roles(minimum, roles), of_roles(of)).is_met
+    return standing(tree, of_roles(roles)).is_met
 
 
-def tree_of_roles(minimum: int, roles: Mapping[str, int]) -> SubGroup:
-    """Return the minima of one group: its own has the key ``""``, that of a role its name."""
-    return _tree_of_roles(minimum, tuple(roles.items()))
+def can_be_met(
+    tree: SubGroup, lacks: Callable[[SubGroup], int], pending: Mapping[str, int]
+) -> bool:
+    """Return whether a tree can meet its minima with members that may get nodes. O(sub groups).
+
+    Args:
+        tree: The root.
+        lacks: Returns how many members a sub group lacks for its own minimum.
+        pending: How many members of each leaf may get nodes, by key.
+    """
+    if lacks(tree) > sum(pending.get(leaf.key, 0) for leaf in tree.leaves):
+        return False
+    return sum(can_be_met(child, lacks, pending) for child in tree.children) >= tree.wanted
 
 
-@lru_cache
-def _tree_of_roles(minimum: int, roles: tuple[tuple[str, int], ...]) -> SubGroup:
-    return SubGroup("", minimum, tuple([SubGroup(name, n, role=name) for name, n in roles]))
+def unmet(tree: SubGroup, lacks: Callable[[SubGroup], int]) -> Iterator[SubGroup]:
+    """Yield the sub groups below or at *tree* that lack members, but none below another one.
+
+    One that stands well may have children that do not: those beyond the number that it wants.
+    """
+    if least_needed(tree, lacks) > 0:
+        yield tree
+    else:
+        for child in tree.children:
+            yield from unmet(child, lacks)
 
 
-def _able(tree: SubGroup, counts: CountsOf, rows: dict[str, Row]) -> int | None:
-    """Return how many members may still get a node; None if they are too few. Fills *rows*."""
-    held, pending, done = counts(tree)
-    own = rows[tree.key] = counted(tree.least, held, pending, done)
-    able, met = pending, 0
-    for child in tree.children:
-        may = _able(child, counts, rows)
-        met += may is not None
-        # an optional child that cannot start gets no more nodes
-        able -= counts(child).pending if may is None else counts(child).pending - may
-    if met < tree.wanted or own.held + able < tree.least:
-        return None
-    return able
+class _Walk:
+    """One walk of a tree; fills *rows* and *lacking*."""
+
+    def __init__(self, counts: CountsOf) -> None:
+        self._counts = counts
+        self.rows: dict[str, Row] = {}
+        self.lacking: dict[str, int] = {}
+
+    def lacks(self, sub: SubGroup) -> int:
+        """Return how many members a sub group lacks for its own minimum."""
+        return self.lacking.get(sub.key, 0)
+
+    def able(self, tree: SubGroup, *, shows: bool) -> int | None:
+        """Return how many members may still get a node; None if they are too few."""
+        held, pending, done = self._counts(tree)
+        own = counted(tree.least, held, pending, done)
+        if tree.key != OTHERS:
+            self.lacking[tree.key] = own.least - own.held
+        if shows and tree.key != OTHERS:
+            self.rows[tree.key] = own
+        able, may_meet, met = pending, 0, 0
+        for child in tree.children:
+            may = self.able(child, shows=shows and not tree.is_optional)
+            may_meet += may is not None
+            met += tree.is_optional and least_needed(child, self.lacks) <= 0
+            # an optional child that cannot start gets no more nodes
+            able -= self._counts(child).pending - (may or 0)
+        if shows and tree.is_optional:
+            self.rows[tree.key] = Row(tree.wanted, met, may_meet, is_of_children=True)
+        if may_meet < tree.wanted:
+            return None
+        if own.held + able < tree.least:
+            if shows:
+                self.rows[tree.key] = own._replace(present=own.held + able)
+            return None
+        return able

@@ -24,6 +24,7 @@ from attrs import define, field, frozen
 from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError
 from gangsched.membership import membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
+from gangsched.primitives.gang_tree import tree_of
 from gangsched.primitives.standing import is_quorum
 from gangsched.quantity import MILLI
 from gangsched.resources import Resources
@@ -238,7 +239,8 @@ class Job:
         spec = self.spec
         if spec is None:
             return True
-        return is_quorum(quorum, spec.roles, (spec.path_of(self.roles.get(uid)) for uid in of))
+        roles = (spec.path_of(self.roles.get(uid)) for uid in of)
+        return is_quorum(tree_of(quorum, spec.roles), roles)
 
     @property
     def is_partial(self) -> bool:

@@ -29,8 +29,8 @@ from gangsched.core.state.running_groups import Fall, GroupMinimum
 from gangsched.events import GroupBelowMinimum, GroupRestarted, RestartLimitReached
 from gangsched.model import GroupKey, RestartPolicy
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.gang_tree import tree_of
 from gangsched.primitives.group_info import PodGroupInfo
-from gangsched.primitives.standing import tree_of_roles
 
 __all__ = ["awaited", "denial", "due", "forget", "is_under_way", "judge", "returns"]
 
@@ -197,5 +197,4 @@ def _is_whole(info: PodGroupInfo) -> bool:
 
 def _is_short(info: PodGroupInfo, minimum: GroupMinimum) -> bool:
     """Return whether too few members for a minimum hold a node, or have succeeded. O(roles)."""
-    tree = tree_of_roles(minimum.members, minimum.roles)
-    return not info.stands(pending=(), tree=tree).is_met
+    return not info.stands(pending=(), tree=tree_of(minimum.members, minimum.roles)).is_met

@@ -14,6 +14,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from gangsched.core.attempt.ends import Failure, Tried, ask_post_filter, fail
+from gangsched.core.attempt.pending_members import halved
 from gangsched.core.attempt.release import Prepared, is_quorum_without, prepare, release
 from gangsched.core.attempt.reserve_and_permit import Answers
 from gangsched.core.attempt.waiting_members import waiting_siblings
@@ -72,7 +73,11 @@ def commit(
     if refusal is not None:
         _refuse(state, gang, members, *refusal, tried)
     else:
-        members = [record for record in members if record not in answers.refused]
+        halves = halved(state, gang, members, [*answers.refused])
+        for record in halves:
+            attempt_steps.give_back(state, record, _UNSCHEDULED, "refused")
+        left_out = {*answers.refused, *halves}
+        members = [record for record in members if record not in left_out]
         _let_go(state, gang, members, answers.waits, tried)
     for record, (reason, cycle) in answers.refused.items():
         if gang.backoff_until > state.records.now:
@@ -127,8 +132,9 @@ def _let_go(
     """Release members that no plugin lets wait, or let all wait if those are too few."""
     if not members:
         return
-    going = [record for record in members if record.seq not in waits]
     kept = [record for record in members if record.seq in waits]
+    kept += halved(state, gang, members, kept)
+    going = [record for record in members if record not in kept]
     if going and tried is not Tried.ALONE:
         before, staying = waiting_siblings(state, gang, members)
         going, kept = [*before, *going], [*kept, *staying]
@@ -137,7 +143,7 @@ def _let_go(
         prepared = prepare(state, going, kept)
     if isinstance(prepared, tuple):
         release(state, going, *prepared)
-        _wait(state, [record for record in members if record.seq in waits], waits)
+        _wait(state, [record for record in members if record in kept], waits)
     elif waits or prepared is None:
         _wait(state, members, waits)
     else:

@@ -6,26 +6,30 @@ From that follows the demand, which is equal for gangs that fail alike.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from gangsched.core.attempt.placing import wanted_in_all
 from gangsched.core.attempt.reach import reach_of
 from gangsched.core.evaluation.pod_class import PodClass
-from gangsched.core.placement.pinned import holding_by_leaf, pinned_to
+from gangsched.core.placement.pinned import pinned_to
 from gangsched.core.queue.demand import Demand, Minimum
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.model import GroupKey
 from gangsched.options.scheduling_unit import SchedulingUnit
+from gangsched.primitives.families import family_problem
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import PodGroupInfo
-from gangsched.primitives.standing import least_needed
+from gangsched.primitives.standing import can_be_met, least_needed
 from gangsched.resources import NOTHING
 
 __all__ = [
     "bundle_problem",
+    "copy_problem",
     "demand_of",
+    "halved",
     "lacking",
     "rests",
     "split",
@@ -117,19 +121,61 @@ def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
 
 
 def _split(state: State, gang: Gang, lacks: _Lacks) -> tuple[list[PodRecord], list[PodRecord]]:
-    alone_groups = [key for key, roles in lacks.items() if max(roles.values(), default=0) <= 0]
+    alone_groups = [key for key, roles in lacks.items() if _is_met(gang.infos[key], roles)]
     pending = gang.in_order()
+    if gang.tree.has_copies:
+        needed = _lacking(state, gang, lacks)
+        pending = _of_whole_copies(gang, pending, needed)
+        if gang.is_tree and least_needed(gang.tree, lambda sub: needed[sub.key]) <= 0:
+            return (pending, []) if gang.agrees else ([], [])
     if len(alone_groups) == len(lacks):
         return pending, []
     if not gang.is_bundle:
         return [], pending
-    if len(lacks) > 1:
+    if len(lacks) > 1 and not gang.is_tree:
         resting = {key for key, info in gang.infos.items() if rests(state, info)}
         pending = [r for r in pending if r.info is None or r.info.key not in resting]
     alone = [r for r in pending if r.info is None or r.info.key in alone_groups]
     if bundle_problem(state, gang) is not None:
         return alone, []
     return alone, [r for r in pending if r.info is not None and r.info.key not in alone_groups]
+
+
+def _is_met(info: PodGroupInfo, lacks: Mapping[str, int]) -> bool:
+    """Return whether a group lacks no member; copies beyond those that it wants may."""
+    if info.has_copies:
+        return least_needed(info.tree, lambda sub: lacks.get(sub.key, 0)) <= 0
+    return max(lacks.values(), default=0) <= 0
+
+
+def _of_whole_copies(
+    gang: Gang, pending: Sequence[PodRecord], needed: Mapping[str, int]
+) -> list[PodRecord]:
+    """Leave out the members of copies that lack members which do not exist yet. O(sub groups)."""
+    numbers, left_out = Counter([record.leaf for record in pending]), set[str]()
+    for copy in gang.tree.copies():
+        if not can_be_met(copy, lambda sub: needed[sub.key], numbers):
+            left_out.update(leaf.key for leaf in copy.leaves)
+    return [record for record in pending if record.leaf not in left_out]
+
+
+def copy_problem(state: State, gang: Gang) -> str:
+    """Return what the first copy with pending members lacks that do not exist; ``""`` if none does.
+
+    Other members of the gang may run, or be tried.
+    """
+    if not gang.tree.has_copies:
+        return ""
+    needed, pending = lacking(state, gang), Counter([r.leaf for r in gang.pending.values()])
+    for copy in gang.tree.copies():
+        if not any(pending[leaf.key] for leaf in copy.leaves):
+            continue
+        for leaf in copy.leaves:
+            more = needed[leaf.key] - pending[leaf.key]
+            if more > 0:
+                path, least = gang.path_of(leaf), leaf.least
+                return f"waiting for {more} more {path}: {least - more} of {least} exist"
+    return ""
 
 
 def _later(records: Iterable[PodRecord], own: Hashable) -> tuple[Hashable, tuple[Minimum, ...]]:
@@ -146,32 +192,55 @@ def _later(records: Iterable[PodRecord], own: Hashable) -> tuple[Hashable, tuple
 def lacking(state: State, gang: Gang) -> dict[str, int]:
     """Return how many more members each sub group needs for its minimum, by its key. O(tree).
 
-    The gang policy decides which members count. So a sub group that stands for a group or a role is
-    asked of it; any other is counted from the members that hold nodes.
+    The gang policy decides which members count.
     """
     return _lacking(state, gang, _lacks(state, gang))
 
 
 def _lacking(state: State, gang: Gang, lacks: _Lacks) -> dict[str, int]:
-    tree, found = gang.tree, dict[str, int]()
+    return {key: max(more, 0) for key, more in _more(state, gang, lacks).items()}
+
+
+def halved(
+    state: State, gang: Gang, members: Sequence[PodRecord], lost: Sequence[PodRecord]
+) -> list[PodRecord]:
+    """Return the members that hold nodes and cannot go: their copy of a role would go by half.
+
+    Args:
+        state: The state.
+        gang: The gang.
+        members: The members that are to go.
+        lost: Those that do not go; they hold nodes, too.
+    """
+    if not lost or not gang.tree.has_copies:
+        return []
+    needed = _more(state, gang, _lacks(state, gang))
+    gone = Counter([record.leaf for record in lost])
+    found: set[str] = set()
+
+    def lacks(sub: SubGroup) -> int:
+        return needed[sub.key] + sum(gone[leaf.key] for leaf in sub.leaves)
+
+    for copy in gang.tree.copies():
+        keys = [leaf.key for leaf in copy.leaves]
+        if any(gone[key] for key in keys) and least_needed(copy, lacks) > 0:
+            found.update(keys)
+    return [record for record in members if record.leaf in found and record not in lost]
+
+
+def _more(state: State, gang: Gang, lacks: _Lacks) -> dict[str, int]:
+    """Return how many more members each sub group needs; negative for one that has more."""
     if not lacks:
         return {"": 1}
-    if not tree.children:
-        (roles,) = lacks.values()
-        return {tree.key: max(roles.get("", 0), 0)}
-    holding: dict[str, int] | None = None
-    for each in tree.sub_groups():
-        info = gang.infos.get(GroupKey(each.key))
-        if info is not None:
-            rest = len(lacks) > 1 and rests(state, info)
-            needed: Mapping[str, int] = {} if rest else lacks[info.key]
-            found[each.key] = max(needed.get("", 0), 0)
-            for leaf in each.children:
-                found[leaf.key] = max(needed.get(leaf.role or "-", 0), 0)
-        elif each.key not in found:
-            holding = holding_by_leaf(gang) if holding is None else holding
-            held = sum(holding.get(leaf.key, 0) for leaf in each.leaves)
-            found[each.key] = max(each.least - held, 0)
+    found: dict[str, int] = {}
+    for each in gang.tree.sub_groups():
+        info = None if each.group is None else gang.infos.get(each.group)
+        if info is None:
+            found[each.key] = each.least
+        elif len(lacks) > 1 and not gang.is_tree and rests(state, info):
+            found[each.key] = 0
+        else:
+            found[each.key] = lacks[info.key].get(gang.path_of(each), 0)
     return found
 
 
@@ -202,7 +271,7 @@ def unit_is_whole(state: State, gang: Gang) -> bool:
         or gang.is_bundle
     ):
         return True
-    return bool(gang.tree.constrained)
+    return bool(gang.tree.constrained) or gang.tree.has_copies
 
 
 # Bundles ---------------------------------------------------------------------------------------
@@ -220,6 +289,9 @@ def bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
     if not gang.is_bundle:
         return None
     info = gang.infos[min(gang.infos)]  # a restored scheduler met them in another order
+    if gang.is_tree:
+        problem = _family_problem(state, gang)
+        return (info, problem) if problem else None
     if not gang.agrees:
         return info, _disagreement(state, gang)
     for tree in gang.tree.children:
@@ -229,6 +301,27 @@ def bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
             lacks = "it is incomplete" if has_some else "it has no pending members"
             return info, waits_for(tree.key, lacks)
     return None
+
+
+def _family_problem(state: State, gang: Gang) -> str:
+    """Return why the groups below a root cannot start together yet; ``""`` if they can."""
+    if not gang.agrees:
+        return family_problem(state.records.registry, GroupKey(gang.tree.key))
+    needed, pending = lacking(state, gang), Counter([r.leaf for r in gang.pending.values()])
+
+    def may_start(tree: SubGroup) -> bool:
+        return can_be_met(tree, lambda sub: needed[sub.key], pending)
+
+    tree = gang.tree
+    while not may_start(tree):  # the child that keeps its parent from starting is named
+        able = [child for child in tree.children if may_start(child)]
+        if not tree.children or tree.group is not None:
+            return f"waiting for pod group {tree.group}: it is incomplete"
+        if len(tree.children) < tree.wanted or tree.is_optional:
+            some = f"{len(able)} of {tree.wanted}"
+            return f"waiting for pod groups whose parent is {tree.key}: {some} can start"
+        tree = next(child for child in tree.children if child not in able)
+    return ""
 
 
 def waits_for(group: str, reason: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from gangsched.core.admission import accounts
 from gangsched.core.evaluation.pod_class import PodClass
-from gangsched.core.nodes.domains import EVERYWHERE
+from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.placement.search import search
 from gangsched.core.placement.task import Task
@@ -27,6 +27,7 @@ from gangsched.explain import Diagnosis
 from gangsched.model import Pod
 from gangsched.primitives.capacity import gap
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import HOLDING
 from gangsched.primitives.standing import of_leaves, standing
 from gangsched.profile import calls
@@ -137,9 +138,13 @@ def _place_more(state: State, gang: Gang, task: Task, needed: int, *, elastic: b
 
     A member that exceeds a quota gives its node back, and others are placed in its stead.
     """
+
+    def search_more(tree: SubGroup, domain: Domain) -> bool:
+        return search(task, state.settings.search_budget - task.steps, tree, domain)
+
     if not state.records.quotas.is_used:
         if elastic:
-            place_elastic(task, gang.tree)
+            place_elastic(task, gang.tree, search=search_more)
         return
     allowance = accounts.Allowance(state, gang, starts=needed > 0)
     task.leave_out(_over(task, 0, needed, allowance))
@@ -147,7 +152,7 @@ def _place_more(state: State, gang: Gang, task: Task, needed: int, *, elastic: b
     while elastic:
         rest = allowance.copy()
         task.leave_out([record for record in task.unplaced() if not rest.allows(record)])
-        place_elastic(task, gang.tree)
+        place_elastic(task, gang.tree, search=search_more)
         over = _over(task, placed, placed, rest)
         if not over:
             return

@@ -39,9 +39,9 @@ def reach_of(state: State, gang: Gang, tried: Sequence[PodRecord]) -> Reach | No
 
 
 def _may_displace(info: PodGroupInfo, unbound: Iterable[PodRecord]) -> bool:
-    spec = info.spec
-    if spec is not None and spec.preemption_policy is not None:
-        return spec.preemption_policy is not PreemptionPolicy.NEVER
+    for spec in (info.root, info.spec):
+        if spec is not None and spec.preemption_policy is not None:
+            return spec.preemption_policy is not PreemptionPolicy.NEVER
     return all(r.pod.preemption_policy is not PreemptionPolicy.NEVER for r in unbound)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from gangsched.core.attempt.ends import Failure, Tried, fail
+from gangsched.core.attempt.pending_members import halved
 from gangsched.core.moves import attempt_steps, notices
 from gangsched.core.records.gang import PodRecord, by_group
 from gangsched.core.state import State
@@ -15,6 +17,7 @@ from gangsched.model import PodUID
 from gangsched.outcomes import SKIP
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.group_info import PodGroupInfo
+from gangsched.primitives.standing import Counts, by_role, least_needed
 
 __all__ = ["Prepared", "is_quorum_without", "prepare", "release"]
 
@@ -47,6 +50,9 @@ def prepare(
         else:
             refused[record.seq] = denied.reason
     without = [*kept, *(record for record in members if record.seq in refused)]
+    for record in halved(state, members[0].gang, members, without):
+        refused[record.seq] = next(iter(refused.values()))
+        without.append(record)
     if without and not is_quorum_without(state, members, without):
         return next(iter(refused.values()), "")
     return binds, refused
@@ -58,12 +64,20 @@ def is_quorum_without(
     """Return whether members may be released though others that hold nodes do not count."""
     for info in {r.info.key: r.info for r in members if r.info is not None}.values():
         needed = state.points.roles_needed(info)
-        lost = [record for record in without if record.info is info]
-        for role, more in needed.items():
-            if more + (sum(r.role == role for r in lost) if role else len(lost)) > 0:
-                return False
+        lost = Counter([record.role for record in without if record.info is info])
+        if not _is_met_without(info, needed, lost):
+            return False
     left_out = {record.seq for record in without}
     return any(record.seq not in left_out for record in members)
+
+
+def _is_met_without(
+    info: PodGroupInfo, needed: Mapping[str, int], lost: Counter[str | None]
+) -> bool:
+    if info.has_copies:
+        gone = by_role(Counts(lost.total()), lambda role: Counts(lost[role]))
+        return least_needed(info.tree, lambda sub: needed.get(sub.key, 0) + gone(sub).held) <= 0
+    return all(more + (lost[role] if role else lost.total()) <= 0 for role, more in needed.items())
 
 
 def release(

@@ -1,4 +1,4 @@
-"""Which gang a pod group belongs to, and the tree of that gang: its own, or that of its bundle."""
+"""Which gang a pod group belongs to, and its tree: its own, that of its bundle, or its parents'."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from gangsched.core.records.gang import Gang
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Pod
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.gang_tree import REGULAR, SubGroup, group_tree
+from gangsched.primitives.families import family_problem, family_tree
+from gangsched.primitives.gang_tree import REGULAR, SubGroup, group_tree, under
 from gangsched.primitives.group_info import PodGroupInfo
 
 __all__ = ["add_group", "gang_of_group", "grow_tree", "regroup"]
@@ -51,6 +52,8 @@ def _gang_key(state: State, info: PodGroupInfo) -> str:
     Groups that state the same bundle are one gang. One that only names another does not join it.
     """
     spec = info.spec
+    if spec is not None and spec.parent is not None:
+        return f"tree:{state.records.registry.root(info.key)}"
     if spec is None or not spec.bundle:
         return info.key
     return "bundle:" + " ".join(sorted({info.key, *spec.bundle}))
@@ -64,16 +67,22 @@ def grow_tree(state: State, gang: Gang) -> None:
     """
     infos, registry = gang.infos, state.records.registry
     tree, agrees = REGULAR, True
-    if infos and not gang.is_bundle:
+    if infos and gang.is_tree:
+        root = GroupKey(gang.key.removeprefix("tree:"))
+        tree, agrees = family_tree(registry, root), not family_problem(registry, root)
+        for info in infos.values():
+            info.root = registry.spec(root)
+            info.derive()
+    elif infos and not gang.is_bundle:
         (info,) = infos.values()
-        tree = group_tree(info.key, info.spec, info.claimed_min)
+        tree = info.tree
     elif infos:
         specs = {key: info.spec for key, info in infos.items()}
         named = {*specs, *(name for spec in specs.values() if spec for name in spec.bundle)}
         specs |= {key: registry.spec(key) for key in named}
         agrees = all(spec and {key, *spec.bundle} == named for key, spec in specs.items())
         children = sorted(named if agrees else infos)
-        trees = tuple([group_tree(key, specs[key], None) for key in children])
+        trees = tuple([under(group_tree(key, specs[key], None), key) for key in children])
         tree = SubGroup(gang.key, children=trees)
     if tree != gang.tree or agrees != gang.agrees:
         gang.set_tree(tree, agrees=agrees)

@@ -30,6 +30,7 @@ def read_group(state: State, key: GroupKey) -> None:
     priority = None if info is None else info.priority
     if spec != before and info is not None:
         look_ahead(state, info.members)
+    family = registry.family(key)
     if spec is None:
         if before is None:
             return
@@ -46,14 +47,17 @@ def read_group(state: State, key: GroupKey) -> None:
         *(() if spec is None else spec.bundle),
         *(() if before is None else before.bundle),
         *registry.naming(key),  # they wait for it, or for what it says
+        *family,
+        *registry.family(key),
     }
+    respelled = (before is not None and before.has_copies) != (spec is not None and spec.has_copies)
     regroup(state, named)
     info = registry.get(key)
     if info is not None:
         for record in [
             r
             for r in _members_of(state, info)
-            if r.state in (_GATED, _UNSCHEDULED, _WAITING, _REFUSED)
+            if respelled or r.state in (_GATED, _UNSCHEDULED, _WAITING, _REFUSED)
         ]:
             read_pod(state, record.uid)
         if info.priority != priority:

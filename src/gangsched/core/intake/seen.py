@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple, cast
 
+from attrs import evolve
+
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.records.gang import PodRecord
 from gangsched.core.state import State
@@ -55,6 +57,20 @@ def look(state: State, uid: PodUID) -> Seen | None:
         ClusterStateError: The cluster state shows another pod.
         PluginError: A plugin, or ``membership``, raised.
     """
+    found = _look(state, uid)
+    return None if found is None else spelled(state, found)
+
+
+def spelled(state: State, seen: Seen) -> Seen:
+    """Return a pod with its role as the specification of its group, as it is now, spells it."""
+    claim = seen.claim
+    info = None if claim is None else state.records.registry.get(claim.group)
+    if claim is None or info is None or info.spec is None or not info.has_copies:
+        return seen
+    return seen._replace(claim=evolve(claim, role=info.spec.path_of(claim.role)))
+
+
+def _look(state: State, uid: PodUID) -> Seen | None:
     if uid in state.call.seen:
         return cast("Seen | None", state.call.seen[uid])
     pod = state.settings.cluster.pod(uid)
@@ -70,7 +86,7 @@ def look_ahead(state: State, uids: Iterable[PodUID]) -> None:
         ClusterStateError: The cluster state shows another pod.
         PluginError: A plugin, or ``membership``, raised.
     """
-    found = {uid: look(state, uid) for uid in uids}
+    found = {uid: _look(state, uid) for uid in uids}
     state.call.seen.update(found)
 
 

@@ -152,4 +152,4 @@ def _has_started(gang: Gang, info: PodGroupInfo) -> bool:
         and record.pod.deleted_at is None
         and not record.is_evicted
     ]
-    return is_quorum(minimum, info.roles, started)
+    return is_quorum(info.tree, started)

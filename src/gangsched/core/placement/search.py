@@ -9,7 +9,7 @@ Where members read where the others are, that is a bound, and every order of the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import combinations, product
+from itertools import product
 from typing import Any, NamedTuple, final
 
 from gangsched.core.evaluation.pod_class import PodClass
@@ -27,13 +27,23 @@ from gangsched.primitives.packing.pack import (
     PackingQuota,
     pack,
 )
+from gangsched.primitives.standing import can_be_met
 
 __all__ = ["explain", "search"]
 
 
-def search(task: Task, budget: int) -> bool:
-    """Place the minima of a task; return False, with nothing placed, if none was found."""
-    tree = task.gang.tree
+def search(
+    task: Task, budget: int, tree: SubGroup | None = None, under: Domain = EVERYWHERE
+) -> bool:
+    """Place the minima of a task; return False, with nothing placed, if none was found.
+
+    Args:
+        task: The members.
+        budget: The steps of the search.
+        tree: The sub group of which the minima are placed; None for the gang.
+        under: The domain that was chosen for the sub group above it.
+    """
+    tree = tree or task.gang.tree
     if budget <= 0 or any(each.within and each.within.slices for each in tree.sub_groups()):
         return False
     asks_late = task.asks_some_late
@@ -41,7 +51,7 @@ def search(task: Task, budget: int) -> bool:
     if is_like and tree.within is None and not asks_late:
         return False  # of like members, counting was exact
     left, point, is_placed = budget, task.save(), False
-    for keys, domains in _ways(task, tree):
+    for keys, domains in _ways(task, tree, under):
         if left <= 0:
             break
         steps, is_placed = 0, True
@@ -74,35 +84,97 @@ def explain(
     return found
 
 
-def _ways(task: Task, tree: SubGroup) -> Iterator[tuple[frozenset[str], dict[str, Domain]]]:
-    """Yield every choice of sub groups, each with every choice of their domains."""
-    for keys in _choices(tree):
-        for domains in _assignments(task, tree, keys, (), {}):
+def _ways(
+    task: Task, tree: SubGroup, under: Domain
+) -> Iterator[tuple[frozenset[str], dict[str, Domain]]]:
+    """Yield every choice of sub groups, each with every choice of their domains.
+
+    Of choices that differ only in which of like sub groups is where, one is yielded.
+    """
+    for keys in _choices(task, tree):
+        for domains, _number in _assignments(task, tree, keys, under, {}):
             yield keys, domains
 
 
-def _choices(tree: SubGroup) -> Iterator[frozenset[str]]:
-    """Yield every set of sub groups, by key, that meets what each wants of its children."""
+def _choices(task: Task, tree: SubGroup) -> Iterator[frozenset[str]]:
+    """Yield sets of sub groups, by key, that meet what each wants of its children."""
     if not tree.children:
         yield frozenset((tree.key,))
         return
-    for chosen in combinations(tree.children, tree.wanted):
-        for below in product(*(list(_choices(child)) for child in chosen)):
+    for chosen in _chosen(task, tree):
+        for below in product(*(list(_choices(task, child)) for child in chosen)):
             yield frozenset((tree.key,)).union(*below)
 
 
+def _chosen(task: Task, tree: SubGroup) -> Iterator[list[SubGroup]]:
+    """Yield which children may be the ones that a sub group wants; of like ones, the first.
+
+    Those that lack no member cost nothing, and those that lack members that do not exist are out.
+    """
+    if not tree.is_optional:
+        yield list(tree.children)
+        return
+    there = task.numbers
+    free = [child for child in tree.children if not lacks(task, child)][: tree.wanted]
+    others = [c for c in tree.children if lacks(task, c) and can_be_met(c, task.lacking, there)]
+    like: dict[object, list[SubGroup]] = {}
+    for child in others:
+        like.setdefault(_signature(task, child), []).append(child)
+    for numbers in _sums(tree.wanted - len(free), [len(some) for some in like.values()]):
+        some = zip(like.values(), numbers, strict=True)
+        yield [*free, *(child for group, number in some for child in group[:number])]
+
+
+def _sums(total: int, most: list[int]) -> Iterator[tuple[int, ...]]:
+    """Yield the ways to write a number as a sum of numbers up to *most* each."""
+    if not most:
+        if total == 0:
+            yield ()
+        return
+    for first in range(min(total, most[0]), -1, -1):
+        for others in _sums(total - first, most[1:]):
+            yield (first, *others)
+
+
+def _signature(task: Task, tree: SubGroup) -> object:
+    """Return what is equal for sub groups of which no member runs, and that ask for the same."""
+    if any(leaf.key in task.holding for leaf in tree.leaves):
+        return tree.key
+    pools = [
+        tuple(sorted((c.number, len(records)) for c, records in task.pools.get(key, {}).items()))
+        for key in [leaf.key for leaf in tree.leaves]
+    ]
+    lacking = tuple([task.lacking(sub) for sub in tree.sub_groups()])
+    return tree.shape, tuple(pools), lacking
+
+
 def _assignments(
-    task: Task, tree: SubGroup, keys: frozenset[str], under: Domain, given: Mapping[str, Domain]
-) -> Iterator[dict[str, Domain]]:
-    """Yield domains of the chosen sub groups: each below that of its parent, large enough alone."""
+    task: Task,
+    tree: SubGroup,
+    keys: frozenset[str],
+    under: Domain,
+    given: Mapping[str, Domain],
+    first: int = 0,
+) -> Iterator[tuple[dict[str, Domain], int]]:
+    """Yield domains of the chosen sub groups: each below that of its parent, large enough alone.
+
+    Args:
+        task: The members.
+        tree: A sub group.
+        keys: The chosen sub groups.
+        under: The domain of its parent.
+        given: The domains that are chosen already.
+        first: The first of its domains that may be chosen; its number is yielded, too.
+    """
     domains = [under]
     if tree.within is not None:
         domains = [domain for domain, _slices in options(task, tree, under)]
         if not domains and not lacks(task, tree):
-            yield dict(given)  # its members stay away
+            yield dict(given), 0  # its members stay away
     children = [child for child in tree.children if child.key in keys]
-    for domain in domains:
-        yield from _each(task, children, keys, domain, {**given, tree.key: domain})
+    for number, domain in enumerate(domains[first:], first):
+        for found in _each(task, children, keys, domain, {**given, tree.key: domain}):
+            yield found, number
 
 
 def _each(
@@ -111,12 +183,15 @@ def _each(
     keys: frozenset[str],
     domain: Domain,
     given: dict[str, Domain],
+    first: int = 0,
 ) -> Iterator[dict[str, Domain]]:
     if not children:
         yield given
         return
-    for one in _assignments(task, children[0], keys, domain, given):
-        yield from _each(task, children[1:], keys, domain, one)
+    one, others = children[0], children[1:]
+    is_like = bool(others) and _signature(task, one) == _signature(task, others[0])
+    for found, number in _assignments(task, one, keys, domain, given, first):
+        yield from _each(task, others, keys, domain, found, number if is_like else 0)
 
 
 class _Node(NamedTuple):

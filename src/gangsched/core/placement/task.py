@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any, TypeAlias, final
 
@@ -21,7 +22,7 @@ from gangsched.core.nodes.node_table import NodeTable
 from gangsched.core.nodes.views import NodeViews
 from gangsched.core.placement import late
 from gangsched.core.placement.fill import best_nodes, fewest_nodes, most_nodes
-from gangsched.core.placement.pinned import Limit, name_of, pinned_to
+from gangsched.core.placement.pinned import Limit, holding_by_leaf, name_of, pinned_to
 from gangsched.core.records import Records
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.cycle_state import CycleState
@@ -116,6 +117,16 @@ class Task:
         self._used, self._placed, self.chosen = dict(used), dict(placed), dict(chosen)
 
     # Minima -------------------------------------------------------------------------------------
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """How many members of each leaf are to be placed, by key. O(classes)."""
+        return {key: sum(map(len, pool.values())) for key, pool in self.pools.items()}
+
+    @cached_property
+    def holding(self) -> Mapping[str, int]:
+        """How many members of each leaf held nodes when the task began. O(members) at first."""
+        return holding_by_leaf(self.gang)
 
     def lacking(self, tree: SubGroup) -> int:
         """Return how many more members a sub group needs, after those that are placed."""

@@ -9,17 +9,16 @@ unlike ones, ``search`` decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.placement.fill import capacity
-from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.placement.task import Task
 from gangsched.primitives.gang_tree import Slices, SubGroup
-from gangsched.primitives.standing import of_leaves, standing
+from gangsched.primitives.standing import can_be_met
 
 __all__ = ["lacks", "options", "place_elastic", "place_minimum"]
 
@@ -97,10 +96,27 @@ def _ease(task: Task, tree: SubGroup) -> float:
 # Elastic members ----------------------------------------------------------------------------------
 
 
+Search: TypeAlias = Callable[[SubGroup, Domain], bool]
+"""Places the minimum of a sub group in a domain, or nothing."""
+
+
 def place_elastic(
-    task: Task, tree: SubGroup, under: Domain = EVERYWHERE, slices: Slices = ()
+    task: Task,
+    tree: SubGroup,
+    under: Domain = EVERYWHERE,
+    slices: Slices = (),
+    *,
+    search: Search = lambda _tree, _domain: False,
 ) -> None:
-    """Place what fits beyond the minima."""
+    """Place what fits beyond the minima: single members, and children of k of n as a whole.
+
+    Args:
+        task: The members.
+        tree: A sub group.
+        under: The domain that was chosen for the sub group above it.
+        slices: The slices of that domain.
+        search: Is asked if placing members of a child one after the other fails.
+    """
     domain = task.chosen.get(tree.key)
     if domain is None:
         domain = under
@@ -108,37 +124,29 @@ def place_elastic(
         if pinned is not None:
             assert tree.within is not None
             for each in pinned:
-                _elastic_in(task, tree, each, tree.within.slices)
+                _elastic_in(task, tree, each, tree.within.slices, search)
             if tree.within.required:
                 return
             task.failed = task.diagnosis = None  # other nodes will do
         elif tree.within is not None and tree.within.required:
             best = next(options(task, tree, under), None)
             if best is not None:
-                _elastic_in(task, tree, *best)
+                _elastic_in(task, tree, *best, search)
             return
-    _elastic_in(task, tree, domain, tree.within.slices if tree.within else slices)
+    _elastic_in(task, tree, domain, tree.within.slices if tree.within else slices, search)
 
 
-def _elastic_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices) -> None:
+def _elastic_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices, search: Search) -> None:
     if not tree.children:
         pool = task.pools.get(tree.key, {})
         task.put(tree, sum(map(len, pool.values())), domain, slices)
     for child in tree.children:
-        if not tree.is_optional or child.key in task.chosen or _runs(task, child):
-            place_elastic(task, child, domain, slices)
-        elif _is_present(task, child) and place_minimum(task, child, domain, slices):
-            place_elastic(task, child, domain, slices)  # one more of k of n starts as a whole
-
-
-def _is_present(task: Task, tree: SubGroup) -> bool:
-    there = {key: sum(map(len, pool.values())) for key, pool in task.pools.items()}
-    return standing(tree, of_leaves({}, there)).is_complete
-
-
-def _runs(task: Task, tree: SubGroup) -> bool:
-    holding = holding_by_leaf(task.gang)
-    return any(holding.get(leaf.key) for leaf in tree.leaves)
+        # one more of k of n starts as a whole, and so does what is left of one that runs
+        is_met = child.key in task.chosen or not lacks(task, child)
+        if not is_met and can_be_met(child, task.lacking, task.numbers):
+            is_met = place_minimum(task, child, domain, slices) or search(child, domain)
+        if is_met:
+            place_elastic(task, child, domain, slices, search=search)
 
 
 # Domains ------------------------------------------------------------------------------------------

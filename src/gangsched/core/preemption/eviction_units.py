@@ -20,8 +20,9 @@ from gangsched.core.records.trial import Lifted
 from gangsched.core.state import State
 from gangsched.core.state.nominated import Nomination
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import PodGroupInfo
-from gangsched.primitives.standing import of_roles, standing, tree_of_roles
+from gangsched.primitives.standing import of_roles, standing
 
 __all__ = ["EvictionUnit", "elastic_members", "eviction_units"]
 
@@ -142,29 +143,30 @@ def elastic_members(
     """
     records = sorted(gang.members.values(), key=by_seq)
     bound = [r for r in records if r.info is info and r.state in _BOUND and r not in gone]
-    tree = tree_of_roles(info.min_available or 0, info.roles)
-    lacking = standing(tree, of_roles(record.role for record in bound)).lacking
-    if not _is_elastic(info) or any(more > 0 for more in lacking.values()):
+    stands = standing(info.tree, of_roles([record.role for record in bound]))
+    if not _is_elastic(info) or not stands.is_met:
         return []
     there = [record for record in reversed(bound) if slot is None or record.slot == slot]
-    return _beyond_minima(there, {role: -more for role, more in lacking.items()})
+    return _beyond_minima(info.tree, there, {key: -more for key, more in stands.lacking.items()})
 
 
-def _beyond_minima(records: Iterable[PodRecord], spare: dict[str, int]) -> list[PodRecord]:
-    """Return the first members that can go, given how many can of each role and, by ``""``, in all.
+def _beyond_minima(
+    tree: SubGroup, records: Iterable[PodRecord], spare: dict[str, int]
+) -> list[PodRecord]:
+    """Return the first members that can go, given how many each sub group can spare.
 
-    A role without a minimum limits nothing.
+    A sub group without a minimum limits nothing.
     """
-    left = spare.pop("")
+    limits: dict[str | None, list[str]] = {
+        leaf.role: [sub.key for sub in above if sub.least] for leaf, above in tree.paths()
+    }
     found: list[PodRecord] = []
     for record in records:
-        role = record.role
-        if left <= 0 or (role is not None and spare.get(role, 1) <= 0):
-            continue
-        left -= 1
-        if role is not None and role in spare:
-            spare[role] -= 1
-        found.append(record)
+        own = limits.get(record.role, limits.get(None, []))
+        if all(spare[key] > 0 for key in own):
+            for key in own:
+                spare[key] -= 1
+            found.append(record)
     return found
 
 

@@ -226,8 +226,8 @@ def _partly_running(
     lacks = quorum.lacks_members(info)
     if not lacks and rest is None:
         return None
-    counts = ((role, least, info.role(role).scheduled) for role, least in info.roles.items())
-    roles = tuple(each for each in counts if lacks and each[2] < each[1])
+    rows = info.standing.rows.items() if lacks else ()
+    roles = tuple((role, row.least, row.held) for role, row in rows if role and row.is_unmet)
     return PartlyRunning(
         info.key,
         info.scheduled,
@@ -271,8 +271,12 @@ def _gates(state: State, info: PodGroupInfo, members: list[PodRecord]) -> tuple[
     They do not if members are held by something else, such as a constraint that is not modelled.
     """
     rows = notices.standing_of(state, info)
-    gated = {role: info.members.in_states((MemberState.GATED,), role or None) for role in rows}
-    if not gated[""] or any(row.present + gated[role] < row.least for role, row in rows.items()):
+    gated = {
+        role: info.members.in_states((MemberState.GATED,), role or None)
+        for role, row in rows.items()
+        if not row.is_of_children
+    }
+    if not gated[""] or any(rows[role].present + n < rows[role].least for role, n in gated.items()):
         return ()
     found = [record.pod for record in members if record.state is MemberState.GATED]
     if _held(info, members) or not all(pod.scheduling_gates for pod in found):

@@ -134,6 +134,7 @@ class Gang:
     Attributes:
         key: Unique among the gangs.
         is_bundle: Whether groups state that they start together; maybe only one has members.
+        is_tree: Whether they state that by parents.
         seq: Ascending in the order of arrival.
         infos: Its groups by key; none for a regular pod.
         tree: What starts together, and where. ``agrees``: whether the groups of a bundle name each
@@ -182,15 +183,26 @@ class Gang:
             "giving_way",
             "handle",
         ),
-        *("held_at", "infos", "is_bundle", "is_whole", "key", "leaves", "members", "no_plan_at"),
-        *("on_nodes", "pending", "place"),
+        *(
+            "held_at",
+            "infos",
+            "is_bundle",
+            "is_tree",
+            "is_whole",
+            "key",
+            "leaves",
+            "members",
+            "no_plan_at",
+        ),
+        *("no_plan_at", "on_nodes", "pending", "place"),
         *("queued_at", "reason", "refused", "round", "seq", "sort_key", "span", "told_all"),
         *("tree", "tried", "untold", "waiting"),
     )
 
     def __init__(self, key: str, seq: int, queued_at: float) -> None:
         self.key = key
-        self.is_bundle: bool = key.startswith("bundle:")
+        self.is_tree: bool = key.startswith("tree:")
+        self.is_bundle: bool = self.is_tree or key.startswith("bundle:")
         self.seq = seq
         self.infos: dict[GroupKey, PodGroupInfo] = {}
         self.members: dict[PodUID, PodRecord] = {}
@@ -235,6 +247,10 @@ class Gang:
         own = self.leaves.get((group, role))
         return self.leaves.get((group, None), self.key) if own is None else own
 
+    def path_of(self, sub: SubGroup) -> str:
+        """Return the key of a sub group within the tree of its group."""
+        return sub.key[len(sub.group or "") + 1 :] if self.is_bundle else sub.key
+
     @property
     def group(self) -> PodGroupInfo | None:
         """Its group; of a bundle, the one that the queue order puts first."""
@@ -258,7 +274,9 @@ class Gang:
     def name(self) -> str:
         """What it is called in reasons: the pod group, or the pod."""
         group = self.group
-        return f"pod {self.pod.key}" if group is None else f"pod group {group.key}"
+        if group is None:
+            return f"pod {self.pod.key}"
+        return f"pod group {group.key if group.root is None else group.root.key}"
 
     @property
     def priority(self) -> int:

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Final
 
 from gangsched.core.intake.gangs import gang_of_group, grow_tree
-from gangsched.core.intake.seen import Seen, conflict, seen_as, wanted_state
+from gangsched.core.intake.seen import Seen, conflict, seen_as, spelled, wanted_state
 from gangsched.core.queue.gains import Gains
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.remembered import keep, kept
@@ -214,7 +214,7 @@ def _read_pod(state: State, row: PodRow, path: str) -> None:
         require(row.pod.uid == row.uid, f"{path}.pod", row.pod.uid, f"the pod {row.uid}")
         require(row.state in _ASSUMED, f"{path}.state", row.state.name, "that of an assumed pod")
         require(row.node is not None, f"{path}.node", row.node, "the node of an assumed pod")
-        seen = seen_as(state, row.pod)
+        seen = spelled(state, seen_as(state, row.pod))
         if _is_another(row, seen):  # it is read as a new one when its bind has ended
             seen = seen._replace(claim=_claim(row), problem=None)
         _assume(state, _enter(state, row, seen), row, path)
@@ -225,7 +225,7 @@ def _read_pod(state: State, row: PodRow, path: str) -> None:
     holds = row.state is MemberState.ASSIGNED
     require(row.node is not None or not holds, f"{path}.node", row.node, "the node of the pod")
     pod = state.settings.cluster.pod(row.uid)
-    seen = _gone(row) if pod is None else seen_as(state, pod)
+    seen = _gone(row) if pod is None else spelled(state, seen_as(state, pod))
     if pod is not None and _is_another(row, seen):
         # the next call reads it as a new one; until then it is what it was
         pod, before = None, pod_with_fields(seen.pod, priority=row.priority)

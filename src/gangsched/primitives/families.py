@@ -1,0 +1,82 @@
+"""Families: the groups below one root, by the parents that their specifications state.
+
+Rules:
+  R1  a family starts together: of the children of each group of groups as many as it wants, and
+      any other child as a whole or not at all;
+  R2  what is wrong with a family holds all of it, with a reason that names the group;
+  R3  priority, timeout and preemption policy are one for all: those of the root, if it states them.
+
+Source: CompositePodGroup (KEP-6012).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from attrs import evolve
+
+from gangsched.model import GroupKey, PodGroup
+from gangsched.primitives.gang_tree import SubGroup, group_tree, under, within
+from gangsched.primitives.registry import PodGroupRegistry
+
+__all__ = ["family_problem", "family_tree"]
+
+_OF_ALL: Final = ("priority", "schedule_timeout", "preemption_policy")
+
+
+def family_tree(registry: PodGroupRegistry, root: GroupKey) -> SubGroup:
+    """Return the tree of the groups below a root. O(groups)."""
+    return _tree(registry, root, (), is_copy=False)
+
+
+def _tree(
+    registry: PodGroupRegistry, key: GroupKey, above: tuple[GroupKey, ...], *, is_copy: bool
+) -> SubGroup:
+    spec = registry.spec(key)
+    if spec is not None and spec.min_groups is None:
+        return evolve(under(group_tree(key, spec, None), key), is_copy=is_copy)
+    return SubGroup(
+        key,
+        children=tuple(
+            [
+                _tree(registry, child, (*above, key), is_copy=True)
+                for child in registry.children(key)
+                if child not in above
+            ]
+        ),
+        wanted=-1 if spec is None or spec.min_groups is None else spec.min_groups,
+        within=None if spec is None else within(spec.topology),
+        is_copy=is_copy,
+    )
+
+
+def family_problem(registry: PodGroupRegistry, root: GroupKey) -> str:
+    """Return why the groups below a root cannot start, whatever their pods are; or ``""``."""
+    spec = registry.spec(root)
+    if spec is None:
+        return f"waiting for pod group {root}, a parent: it does not exist"
+    if spec.parent is not None:
+        return f"pod group {root} is its own parent, by way of {spec.parent}"
+    if spec.min_groups is None:
+        return f"pod group {root} is a parent, and has no min_groups"
+    first: dict[str, PodGroup] = {}
+    for each in (spec, *_below(registry, spec)):
+        if each.min_groups is None and registry.children(each.key):
+            return f"pod group {each.key} is a parent, and has no min_groups"
+        for name in _OF_ALL:
+            value = getattr(each, name)
+            if value is not None:
+                other = first.setdefault(name, each)
+                if value != getattr(other, name):
+                    expected = f"that of {other.key}, which is {getattr(other, name)!r}"
+                    return f"pod group {each.key}: {name} must be {expected}, got {value!r}"
+    return ""
+
+
+def _below(registry: PodGroupRegistry, spec: PodGroup) -> Iterator[PodGroup]:
+    for key in registry.children(spec.key):
+        child = registry.spec(key)
+        if child is not None:
+            yield child
+            yield from _below(registry, child)
