@@ -6,7 +6,9 @@ Rules:
   R1  what is measured are the calls of the scheduler, with one decision for each gang; objects are
       made, and the cluster shows them, outside of it;
   R2  a gang has ended before the next one arrives, so no class of pods is kept alive by others;
-  R3  time passes between two lives, more than a group is remembered for.
+  R3  time passes between two lives, more than a group is remembered for;
+  R4  the events of one instant are one call, as hosts hand them in, or one call each in a version
+      whose ``handle`` takes a single event.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from inspect import signature
 from time import process_time
 from typing import Any, Final, TypeAlias
 
@@ -50,6 +53,8 @@ __all__ = ["World", "nodes_of", "rows", "world_of"]
 RACK: Final = "rack"
 STEP: Final = 100.0
 """Seconds from one life to the next."""
+TOGETHER: Final = "events" in signature(Scheduler.handle).parameters
+"""Whether this version of the library handles several events in one call."""
 
 Gangs: TypeAlias = Callable[[int], tuple[Sequence[Pod], Sequence[PodGroup]]]
 """Makes the pods of a gang of a number, and its specification if it has one."""
@@ -75,10 +80,11 @@ class World:
         """Let the cluster show events, and hand them in; return the CPU seconds."""
         for event in events:
             self.cluster.apply(event)
+        calls = [events] if TOGETHER else [[event] for event in events]
         handle, now = self.scheduler.handle, self.now
         begun = process_time()
-        for event in events:
-            handle(event, now=now)
+        for call in calls:
+            handle(*call, now=now)
         return process_time() - begun
 
     def live(self, pods: Sequence[Pod], specs: Sequence[PodGroup] = ()) -> float:

@@ -4,7 +4,7 @@ Each version has a process of its own, which has the same worlds. The rounds of 
 and each round measures the CPU time of calls of the scheduler only.
 
 Rules:
-  R1  the same pods, nodes and calls for both, and a check that both did what the row says;
+  R1  the same pods, nodes and events for both, and a check that both did what the row says;
   R2  the first round is not counted: classes of pods may be evaluated there for the first time,
       unless the row is about new classes, which each round has anew;
   R3  a ratio is of two rounds of one number, so a machine that is busy for a while slows both.
