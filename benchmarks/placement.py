@@ -32,6 +32,7 @@ from attrs import evolve, field, frozen
 
 from gangsched import (
     Bind,
+    CycleState,
     Effect,
     InMemoryCluster,
     Node,
@@ -40,17 +41,16 @@ from gangsched import (
     NodeUpdated,
     Pod,
     PodAdded,
+    Profile,
     Resources,
     Scheduler,
+    SchedulingUnit,
     Taint,
     TaintEffect,
+    Unschedulable,
     heap_implementation,
     presets,
 )
-from gangsched.cycle_state import CycleState
-from gangsched.options import SchedulingUnit
-from gangsched.outcomes import Unschedulable
-from gangsched.profile import Profile
 from gangsched.testing import make_pod
 
 HOSTNAME: Final = "kubernetes.io/hostname"

@@ -16,9 +16,8 @@ from typing import Final
 
 from attrs import evolve
 
-from gangsched import InMemoryCluster, NodeAdded, PodAdded, presets, protocols
+from gangsched import InMemoryCluster, NodeAdded, PodAdded, Profile, presets, protocols
 from gangsched.plugins import DefaultBinder, PrioritySort
-from gangsched.profile import Profile
 from gangsched.testing import make_pod
 from life_of_gangs import nodes_of
 from shape import library_lines
