@@ -15,6 +15,7 @@ from gangsched import (
     Backfill,
     Bind,
     ClusterState,
+    Effect,
     Evict,
     GroupKey,
     HostPort,
@@ -22,6 +23,7 @@ from gangsched import (
     NodeAdded,
     NodeUpdated,
     PodAffinityTerm,
+    PodDeleted,
     PodGroup,
     PodGroupAdded,
     PodUpdated,
@@ -33,6 +35,7 @@ from gangsched import (
 )
 from gangsched.testing import make_node, make_pod
 from support.examples import one_in
+from support.restored import posted, restored
 from support.story import Story, Way, each_way
 from support.story_presets import GANG_PRESETS, Preset, each_of
 
@@ -263,6 +266,32 @@ def test_pod_that_gets_a_gate_while_the_scheduler_is_down_is_not_placed(preset: 
     story.tell(NodeAdded(make_node("n", cpu=1)))
     story.run(60.0)
     assert story.bound == {}
+
+
+def effects_of_a_deletion(preset: Preset, *, size: int, restores: bool) -> list[Effect]:
+    """Return the effects after a gang that may preempt loses a member beyond its minimum."""
+    story = Story(preempting(preset), Way.RESTORED, holds_evictions=True)
+    story.tell(NodeAdded(make_node("n", cpu=size)))
+    story.gang("low", 2)
+    story.run(1.0)
+    story.gang("high", 4, min_available=3, priority=9)
+    story.run(60.0)
+    gone = story.cluster.apply(PodDeleted(story.pod("high-0").uid))
+    if restores:
+        story.scheduler = restored(story.make(story.cluster), posted(story.scheduler.snapshot()))
+    story.effects.clear()
+    story.effects += story.scheduler.handle(gone, now=story.now)
+    story.run(120.0)
+    return story.effects
+
+
+@pytest.mark.parametrize("size", [2, 3], ids=["does not fit", "is nominated"])
+@each_of(GANG_PRESETS)
+def test_restored_scheduler_expects_nothing_of_a_pod_that_is_gone(
+    preset: Preset, size: int
+) -> None:
+    live = effects_of_a_deletion(preset, size=size, restores=False)
+    assert effects_of_a_deletion(preset, size=size, restores=True) == live
 
 
 # Any history --------------------------------------------------------------------------------

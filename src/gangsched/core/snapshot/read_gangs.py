@@ -7,8 +7,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, TypeAlias
 
 from gangsched.core.attempt.pending_members import demand_of
 from gangsched.core.intake.gangs import add_group
@@ -20,9 +20,11 @@ from gangsched.core.snapshot.read_kept import read_backfill, read_failed, read_n
 from gangsched.core.snapshot.rows import GangRow, SnapshotRow
 from gangsched.core.snapshot.write import digest
 from gangsched.core.state import State
+from gangsched.model import PodUID
 
 __all__ = ["read_gangs"]
 
+_Demands: TypeAlias = Mapping[str, Demand]
 _QUEUED: Final = (QueuePlace.ACTIVE, QueuePlace.BACKOFF, QueuePlace.PARKED)
 
 
@@ -45,12 +47,13 @@ def read_gangs(state: State, rows: SnapshotRow) -> None:
     for key in each_once(rows.held, "held"):
         if key in gangs:
             gangs[key].held_at = state.events
-    read_nominations(state, rows.nominations, rows.overdue, rows.no_plans)
+    gone = {uid for uid in state.unread if state.settings.cluster.pod(uid) is None}
+    read_nominations(state, rows.nominations, rows.overdue, rows.no_plans, gone)
     read_backfill(state, rows.backfill)
-    demands = _demands(state, found)
-    _block(state, found, demands)
+    demands, same = _demands(state, found, gone)
+    _block(state, found, same)
     for gang, row in found:
-        _put(state, gang, row, demands.get(gang.key))
+        _put(state, gang, row, demands, same)
     _lead(state, found, demands.values())
     read_failed(state, rows.backfill)
 
@@ -67,38 +70,45 @@ def _remember(state: State, gang: Gang, row: GangRow) -> None:
     gang.count_tried()
 
 
-def _demands(state: State, found: Iterable[tuple[Gang, GangRow]]) -> dict[str, Demand]:
-    """Return what each gang in the queue asks for; one value for gangs that ask for the same."""
+def _demands(
+    state: State, found: Iterable[tuple[Gang, GangRow]], gone: Collection[PodUID]
+) -> tuple[_Demands, _Demands]:
+    """Return what each gang in the queue asks for; and of those of which the row says the same.
+
+    Gangs that ask for the same have one value. Pods that are gone ask for nothing, as their rows do
+    not have what they asked for: the next call forgets them.
+    """
     known: dict[object, Demand] = {}
-    demands: dict[str, Demand] = {}
+    demands, same = dict[str, Demand](), dict[str, Demand]()
     for gang, row in found:
-        if row.place in _QUEUED and gang.pending:
-            demand = demand_of(state, gang)
-            demands[gang.key] = known.setdefault(demand.key, demand)
-    return demands
+        if row.place not in _QUEUED or not gang.pending:
+            continue
+        pending = gang.pending
+        if gone:
+            gang.pending = {u: r for u, r in pending.items() if u not in gone} or pending
+        demand = demand_of(state, gang)
+        demands[gang.key] = known.setdefault(demand.key, demand)
+        if row.demand == digest(gang, demand):
+            same[gang.key] = demands[gang.key]
+        gang.pending = pending
+    return demands, same
 
 
-def _block(state: State, found: Iterable[tuple[Gang, GangRow]], demands: dict[str, Demand]) -> None:
-    blocked = [(row.blocked_at, gang, row) for gang, row in found if row.blocked_at]
-    for at, gang, row in sorted(blocked, key=lambda each: each[0]):
-        demand = demands.get(gang.key)
-        if demand is not None and row.demand == digest(gang):
-            state.queue.block_since(demand, at)
+def _block(state: State, found: Iterable[tuple[Gang, GangRow]], same: _Demands) -> None:
+    blocked = [(row.blocked_at, gang.key) for gang, row in found if row.blocked_at]
+    for at, key in sorted(blocked, key=lambda each: each[0]):
+        if key in same:
+            state.queue.block_since(same[key], at)
 
 
-def _put(state: State, gang: Gang, row: GangRow, demand: Demand | None) -> None:
+def _put(state: State, gang: Gang, row: GangRow, demands: _Demands, same: _Demands) -> None:
     """Put a gang in the place of its row, if it can be there; see R1."""
     place = row.place
-    if demand is None and place in _QUEUED:
-        state.touch(gang)
-        return
     if (place is QueuePlace.NOWHERE) is bool(gang.pending):
         state.touch(gang)
-        return
-    if place is QueuePlace.BACKOFF:
-        state.queue.put(gang, place, demand if row.demand == digest(gang) else None)
     elif place is not QueuePlace.NOWHERE:
-        state.queue.put(gang, place, demand)
+        known = same if place is QueuePlace.BACKOFF else demands
+        state.queue.put(gang, place, known.get(gang.key))
 
 
 def _lead(state: State, found: Iterable[tuple[Gang, GangRow]], demands: Iterable[Demand]) -> None:

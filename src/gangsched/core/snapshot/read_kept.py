@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from gangsched.core.nodes.hold import Hold
 from gangsched.core.records.gang import Gang
@@ -28,9 +28,13 @@ _BEFORE = (float("-inf"), -1)
 
 
 def read_nominations(
-    state: State, rows: Iterable[NominationRow], overdue: Iterable[PodUID], no_plans: Iterable[str]
+    state: State,
+    rows: Iterable[NominationRow],
+    overdue: Iterable[PodUID],
+    no_plans: Iterable[str],
+    gone: Collection[PodUID],
 ) -> None:
-    """Read the nominations, and hold their capacity."""
+    """Read the nominations, and hold their capacity; nothing for pods that are *gone*."""
     gangs = state.records.gangs
     known: dict[str, None] = {}
     for n, row in enumerate(rows):
@@ -39,18 +43,22 @@ def read_nominations(
         known[row.gang] = None
         gang = gangs.get(row.gang)
         if gang is not None:
-            _nomination(state, gang, row, path)
+            _nomination(state, gang, row, path, gone)
     state.nominations.overdue.update(each_once(overdue, "overdue"))
     for key in each_once(no_plans, "no_plans"):
         if key in gangs:
             gangs[key].no_plan_at = state.mark
 
 
-def _nomination(state: State, gang: Gang, row: NominationRow, path: str) -> None:
+def _nomination(
+    state: State, gang: Gang, row: NominationRow, path: str, gone: Collection[PodUID]
+) -> None:
     records, pods = state.records, dict[PodUID, NominatedPod]()
     each_once((each.uid for each in row.pods), f"{path}.pods: uid")
     for m, each in enumerate(row.pods):
         record = get(records.pods, each.uid, f"{path}.pods[{m}].uid")
+        if each.uid in gone:
+            continue
         pod_class = record.pod_class
         if class_digest(pod_class) != each.pod_class:
             pod_class = None

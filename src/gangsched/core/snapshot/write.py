@@ -127,23 +127,32 @@ def _restart(key: GroupKey, life: GroupLife) -> RestartRow:
 
 def _gang(state: State, gang: Gang) -> GangRow:
     demand: Demand | None = gang.demand
-    is_known = demand is not None and _is_current(state, gang)
+    known = demand if demand is not None and _is_current(state, gang) else None
     return GangRow(
         key=gang.key,
         groups=tuple(gang.infos) if len(gang.infos) > 1 else (),
         place=gang.place,
-        blocked_at=demand.blocked_at if demand is not None and is_known else 0,
-        demand=digest(gang) if is_known else "",
+        blocked_at=0 if known is None else known.blocked_at,
+        demand="" if known is None else digest(gang, known),
         leads=demand is not None and demand.leader is gang,
         **kept("Gang", gang),
     )
 
 
-def digest(gang: Gang) -> str:
-    """Return a digest of what the pending members of a gang ask for, and of its tree."""
-    members = sorted((r.leaf, repr(r.pod_class and r.pod_class.signature)) for r in gang.in_order())
-    shape = repr((gang.tree.shape, gang.agrees))
-    return sha256(repr((shape, members)).encode()).hexdigest()[:32]
+def digest(gang: Gang, demand: Demand) -> str:
+    """Return a digest of what a gang asks for; equal if its demand is. O(pending members)."""
+    minima = [
+        [
+            (sorted((repr(c.signature), n) for c, n in each.parts), each.number, each.level)
+            for each in alternative
+        ]
+        for alternative in demand.alternatives
+    ]
+    # sub groups that need not start have no minimum of their own
+    members = gang.in_order() if gang.tree.children else ()
+    leaves = sorted((r.leaf, repr(r.pod_class and r.pod_class.signature)) for r in members)
+    asked = (gang.tree.shape, gang.agrees, demand.reach, demand.in_all, minima, leaves)
+    return sha256(repr(asked).encode()).hexdigest()[:32]
 
 
 def _is_current(state: State, gang: Gang) -> bool:
