@@ -78,6 +78,7 @@ class SubGroup:
         role: Of a leaf, the role of its pods; None for every role that no other leaf of the group
             has.
         is_copy: Whether it is one of several copies of a role, which starts as a whole.
+        evicted_whole: Whether preemption may only evict all of its pods, and never a part of them.
         shape: Equal for sub groups that ask for the same, whatever their keys are.
         is_bound: Whether some of its members are bound to domains, not only preferably together.
         is_optional: Whether some of its children need not start.
@@ -92,6 +93,7 @@ class SubGroup:
     group: GroupKey | None = None
     role: str | None = None
     is_copy: bool = False
+    evicted_whole: bool = False
     shape: tuple[Any, ...] = field(init=False, eq=False, repr=False)
     _below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
     _constrained_below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
@@ -188,7 +190,10 @@ def _of_role(path: str, role: int | Role, group: GroupKey | None) -> SubGroup:
         return SubGroup(path, role, group=group, role=path)
     where = within(role.topology)
     if not role.roles:
-        return SubGroup(path, role.needed, within=where, group=group, role=path)
+        whole = role.evicted_whole
+        return SubGroup(
+            path, role.needed, within=where, group=group, role=path, evicted_whole=whole
+        )
     copies = [
         SubGroup(
             copy,
@@ -196,6 +201,7 @@ def _of_role(path: str, role: int | Role, group: GroupKey | None) -> SubGroup:
             within=where,
             group=group,
             is_copy=True,
+            evicted_whole=role.evicted_whole,
         )
         for copy in [f"{path}/{number}" for number in range(role.count)]
     ]

@@ -1,14 +1,16 @@
 """Which units are taken off the nodes so that a preemptor fits: on all, in a domain, or on one.
 
 Units of ascending priority are taken until it fits (``run``), and those that it does not need are
-put back. At each priority nominations come first, since no pod is evicted for them, and elastic
-members before gangs. Of each kind, the one that gains most goes first: the one whose capacity takes
-most of the lacking pods. Bounds on gains are kept in a heap, and only the first is computed. What
-one unit frees may help only with what another frees, so the rest is taken in batches that double.
+put back. At each priority nominations come first, since no pod is evicted for them, and the surplus
+of gangs before gangs. Of each kind, the one that gains most goes first: the one whose capacity
+takes most of the lacking pods. Bounds on gains are kept in a heap, and only the first is computed.
+What one unit frees may help only with what another frees, so the rest is taken in batches that
+double.
 
 Rule:
   R1  the preemptor does not fit if any one of the victims that are left stays, unless the steps
-      were spent before that was tried.
+      were spent before that was tried. A copy of a role stays as a whole, without the members that
+      could go by themselves, or goes as a whole (``pieces``).
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from attrs import evolve
 from gangsched.core.nodes.domains import Domain
 from gangsched.core.preemption.disruption_budgets import DisruptionBudgets
 from gangsched.core.preemption.eviction_units import EvictionUnit
+from gangsched.core.preemption.pieces import CopyKey, Piece, rounds
 from gangsched.core.preemption.preemptor import Preemptor
 from gangsched.core.preemption.taken_units import TakenUnits
 from gangsched.core.preemption.victim_plan import Level, Taken, VictimPlan, cost_of, level_of
-from gangsched.core.records.gang import PodRecord
-from gangsched.core.records.trial import Lifted, Trial
+from gangsched.core.records.trial import Trial
 
 __all__ = ["UnitSearch"]
 
@@ -198,7 +200,7 @@ class UnitSearch:
         return False
 
     def _take_by_node(self, mild: Sequence[EvictionUnit]) -> bool:
-        """Take other elastic members than the last to arrive: those on one node after the other."""
+        """Take another surplus than the last to arrive: that on one node after the other."""
         elastic = [unit for unit in mild if unit.elastic is not None]
         if not elastic or self._slot is not None:
             return False
@@ -208,7 +210,7 @@ class UnitSearch:
         return self._take_from_nodes(_units_by_node(elastic))
 
     def _take_from_nodes(self, on: dict[int, list[EvictionUnit]]) -> bool:
-        """Take the elastic members on the node with the greatest gain, and so on.
+        """Take the surplus on the node with the greatest gain, and so on.
 
         As in ``_take_by_gain``, the gain of a node is found anew only when the node comes first.
         """
@@ -239,7 +241,7 @@ class UnitSearch:
         ended = {unit.gang for unit, _some, _evicted in kept}
         # elastic members of a gang that ends are evicted with it
         alone = [e for e in mild if e[0].elastic is None or e[0].gang not in ended]
-        kept_pieces = self._victims_of([piece for taken in alone for piece in _pieces(taken)])
+        kept_pieces = self._spare_in_parts(alone)
         if self._preemptor.depends_on_pods:
             kept, kept_pieces = self._spare_again(kept, kept_pieces)
         elsewhere = [e for e in mild if e[0].elastic is not None and e[0].gang in ended]
@@ -256,6 +258,27 @@ class UnitSearch:
         if self._budgets is not None and not self._keeps:
             violations = self._budgets.violations(r for taken in self._off.taken for r in taken[2])
         return VictimPlan(self._off.places or [], units, members, cost_of(victims), violations)
+
+    def _spare_in_parts(self, mild: Iterable[Taken]) -> list[Taken]:
+        """Put back what can be spared of units; a copy that goes takes along what is in it."""
+        kept: list[Taken] = []
+        copies: dict[CopyKey, Taken] = {}
+        for alike in rounds(mild):
+            tried: list[Piece] = []
+            for piece in alike:
+                around = next((copies[key] for key in piece.around if key in copies), None)
+                if around is None:
+                    tried.append(piece)
+                else:
+                    around[1].extend(piece.taken[1])
+                    around[2].extend(piece.taken[2])
+            left = self._victims_of([piece.taken for piece in tried])
+            staying = {id(taken) for taken in left}
+            for piece in tried:
+                if piece.copy is not None and id(piece.taken) in staying:
+                    copies[piece.copy] = piece.taken
+            kept += left
+        return kept
 
     def _spare_again(
         self, kept: list[Taken], pieces: list[Taken]
@@ -310,22 +333,13 @@ class UnitSearch:
 
 
 def _units_by_node(elastic: Iterable[EvictionUnit]) -> dict[int, list[EvictionUnit]]:
-    """Return the units of elastic members by the nodes that their gangs are on. O(members)."""
+    """Return the units of surplus by the nodes that their gangs are on. O(members)."""
     on: dict[int, list[EvictionUnit]] = {}
     for unit in elastic:
         assert unit.gang is not None
         for slot in {r.slot for r in unit.gang.members.values() if r.slot >= 0}:
             on.setdefault(slot, []).append(unit)
     return on
-
-
-def _pieces(taken: Taken) -> list[Taken]:
-    """Return what can be spared alone of what was taken: the first members to arrive come first."""
-    unit, some, _evicted = taken
-    if unit.elastic is None:
-        return [taken]
-    members = [record for record in reversed(some) if isinstance(record, PodRecord)]
-    return [(unit, list[Lifted]((record,)), [record]) for record in members]
 
 
 def _level_of_pods(unit: EvictionUnit) -> Level:

@@ -1,0 +1,190 @@
+"""What a running group can give up: members beyond its minima, and surplus copies of roles.
+
+Rules:
+  R1  the group meets all minima without what it gives up, that of its root included;
+  R2  a copy is given up as a whole, or keeps its own minima. Copies go before those of lower
+      numbers; one that is below its minima goes first, and keeps all its members until then;
+  R3  nothing is given up in part that is evicted whole: a copy, a role of pods, or the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final, NamedTuple, final
+
+from gangsched.core.records.gang import Gang, PodRecord, by_seq
+from gangsched.core.records.trial import Lifted
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.group_info import PodGroupInfo
+from gangsched.primitives.standing import least_needed, of_roles, standing
+
+__all__ = ["Surplus", "SurplusCopy", "surplus"]
+
+_BOUND: Final = (MemberState.BINDING, MemberState.ASSIGNED)
+
+
+class SurplusCopy(NamedTuple):
+    """A copy that its role does not need.
+
+    Attributes:
+        key: Its path in the group.
+        members: Its members, without those that can be given up by themselves.
+    """
+
+    key: str
+    members: list[PodRecord]
+
+
+class Surplus(NamedTuple):
+    """What a group can give up.
+
+    Attributes:
+        members: Members that can go by themselves, the last to arrive first.
+        copies: The copies that can go as a whole, in the order in which they go: those within
+            others come before them.
+    """
+
+    members: list[PodRecord]
+    copies: list[SurplusCopy]
+
+    @property
+    def pods(self) -> list[PodRecord]:
+        """All its members, in the order in which they go."""
+        return [*self.members, *(record for copy in self.copies for record in copy.members)]
+
+
+def surplus(
+    gang: Gang, info: PodGroupInfo, gone: Collection[Lifted] = (), slot: int | None = None
+) -> Surplus:
+    """Return what a started gang can give up of a group. O(members).
+
+    Args:
+        gang: The gang.
+        info: The group.
+        gone: Members that it gives up already.
+        slot: The node that each member, and a member of each copy, is on; None for any.
+    """
+    if not _is_elastic(info):
+        return Surplus([], [])
+    records = [record for record in gang.members.values() if record.info is info]
+    bound = [r for r in sorted(records, key=by_seq) if r.state in _BOUND and r not in gone]
+    stands = standing(info.tree, of_roles([record.role for record in bound]))
+    if not stands.is_met:
+        return Surplus([], [])
+    there = [record for record in reversed(bound) if slot is None or record.slot == slot]
+    spare = {key: -more for key, more in stands.lacking.items()}
+    if not info.has_copies:
+        return Surplus(_beyond_minima(info.tree, there, spare), [])
+    waiting = {record.role for record in records if record.state is MemberState.WAITING}
+    copies = _Copies(info.tree, spare, waiting, slot)
+    fixed = copies.fixed
+    members = _beyond_minima(info.tree, [r for r in there if r.role not in fixed], spare)
+    return Surplus(members, copies.given_up([r for r in bound if r not in {*members}]))
+
+
+def _is_elastic(info: PodGroupInfo) -> bool:
+    """Return whether a group has started, and may be evicted in part. O(1)."""
+    if info.spec is not None and info.spec.evicted_whole:
+        return False
+    return info.was_scheduled and info.min_available is not None
+
+
+def _beyond_minima(
+    tree: SubGroup, records: Iterable[PodRecord], spare: dict[str, int]
+) -> list[PodRecord]:
+    """Return the first members that can go, given how many each sub group can spare.
+
+    A sub group without a minimum limits nothing.
+    """
+    limits: dict[str | None, list[str]] = {
+        leaf.role: [sub.key for sub in above if sub.least] for leaf, above in tree.paths()
+    }
+    found: list[PodRecord] = []
+    for record in records:
+        own = limits.get(record.role, limits.get(None, []))
+        if all(spare[key] > 0 for key in own):
+            for key in own:
+                spare[key] -= 1
+            found.append(record)
+    return found
+
+
+@final
+class _Copies:
+    """The copies of a group that stands.
+
+    Args:
+        tree: The tree of the group.
+        spare: How many members each sub group can spare; negative for what it lacks.
+        waiting: The roles of members that wait on permit.
+        slot: The node that a member of each copy is on; None for any.
+    """
+
+    def __init__(
+        self,
+        tree: SubGroup,
+        spare: dict[str, int],
+        waiting: Collection[str | None],
+        slot: int | None,
+    ) -> None:
+        self._tree = tree
+        self._spare = spare
+        self._waiting = waiting
+        self._slot = slot
+        self._broken = {copy.key for copy in tree.copies() if least_needed(copy, self._lacks) > 0}
+        self._by_role: dict[str | None, list[PodRecord]] = {}
+
+    def _lacks(self, sub: SubGroup) -> int:
+        return -self._spare.get(sub.key, 0)
+
+    @property
+    def fixed(self) -> set[str | None]:
+        """The roles of pods of which none goes by itself."""
+        return {leaf.role for leaf, above in self._tree.paths() if not all(map(self._gives, above))}
+
+    def _gives(self, sub: SubGroup) -> bool:
+        """Return whether a part of a sub group may go."""
+        return not sub.evicted_whole and sub.key not in self._broken
+
+    def given_up(self, bound: Iterable[PodRecord]) -> list[SurplusCopy]:
+        """Return the copies that go, given the members that do not go by themselves."""
+        self._by_role = {}
+        for record in bound:
+            self._by_role.setdefault(record.role, []).append(record)
+        return list(self._below(self._tree))
+
+    def _below(self, tree: SubGroup) -> Iterator[SurplusCopy]:
+        for child in tree.children:
+            if self._gives(child):
+                yield from self._below(child)
+        copies = [copy for copy in reversed(tree.children) if copy.is_copy and self._members(copy)]
+        broken = [copy for copy in copies if copy.key in self._broken]
+        stands = [copy for copy in copies if copy.key not in self._broken]
+        more = len(stands) - tree.wanted
+        for copy in [*broken, *stands]:
+            if (more > 0 or copy.key in self._broken) and self._may_go(copy):
+                more -= copy.key not in self._broken
+                yield SurplusCopy(copy.key, self._take(copy))
+
+    def _members(self, copy: SubGroup) -> list[PodRecord]:
+        """Return the members that are left of a copy, the last to arrive first."""
+        found = [record for leaf in copy.leaves for record in self._by_role.get(leaf.role, ())]
+        return sorted(found, key=by_seq, reverse=True)
+
+    def _may_go(self, copy: SubGroup) -> bool:
+        """Return whether a copy is on the node, and the group can spare its members."""
+        members, root = self._members(copy), self._tree
+        if self._slot is not None and all(record.slot != self._slot for record in members):
+            return False
+        # what waits on permit would be left of it
+        if any(leaf.role in self._waiting for leaf in copy.leaves):
+            return False
+        return not root.least or self._spare[root.key] >= len(members)
+
+    def _take(self, copy: SubGroup) -> list[PodRecord]:
+        members = self._members(copy)
+        self._spare[self._tree.key] -= len(members)
+        for leaf in copy.leaves:
+            self._by_role.pop(leaf.role, None)
+        return members
