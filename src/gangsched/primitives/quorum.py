@@ -28,7 +28,7 @@ from typing import NoReturn
 
 from gangsched.outcomes import SUCCESS, Outcome, Success, Unschedulable, Wait
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.gang_tree import tree_of
+from gangsched.primitives.gang_tree import SubGroup, tree_of
 from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.standing import (
     Counts,
@@ -37,6 +37,7 @@ from gangsched.primitives.standing import (
     alone,
     by_role,
     counted,
+    least_needed,
     standing,
 )
 from gangsched.protocols import GroupView, RoleView
@@ -167,8 +168,8 @@ def lacks_members(group: GroupView) -> bool:
 def brings_nearer(group: GroupView, role: str | None) -> bool:
     """Return whether one more member brings a group nearer to its minimum. O(roles).
 
-    False for an elastic member, beyond the minimum of the group and of its role. True if the group
-    has no minimum.
+    False for an elastic member, beyond the minimum of the group and of its role, and for one of a
+    copy that its role does not need. True if the group has no minimum.
 
     Args:
         group: The group.
@@ -177,8 +178,22 @@ def brings_nearer(group: GroupView, role: str | None) -> bool:
     if group.min_available is None:
         return True
     found = stands(group, MatchPolicy.WAITING_AND_RUNNING)
+    if isinstance(group, PodGroupInfo) and group.has_copies:
+        return _is_wanted(group.tree, role, found.lacking)
     lacking = {key: more for key, more in found.lacking.items() if key and more > 0}
     return role in lacking or found.needed > sum(lacking.values())
+
+
+def _is_wanted(tree: SubGroup, role: str | None, lacking: Mapping[str, int]) -> bool:
+    """Return whether a tree lacks members of a role, or more than its sub groups. O(sub groups)."""
+
+    def lacks(sub: SubGroup) -> int:
+        return least_needed(sub, lambda each: lacking.get(each.key, 0))
+
+    if lacks(tree) > sum(max(lacks(child), 0) for child in tree.children):
+        return lacks(tree) > 0
+    path = next((above for leaf, above in tree.paths() if leaf.role == role), ())
+    return bool(path) and all(lacks(sub) > 0 for sub in path)
 
 
 def decide(found: Standing, timeout: float = 0.0) -> Outcome:

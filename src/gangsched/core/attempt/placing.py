@@ -213,6 +213,7 @@ def places(
     budget: int,
     barred: Collection[int] = (),
     count: Callable[[int], None] = lambda _steps: None,
+    is_surplus: bool = False,
 ) -> Places | None:
     """Return a node for each member that is needed, in a trial; None if too few fit.
 
@@ -225,8 +226,10 @@ def places(
         budget: The steps of the search.
         barred: Nodes that members with late plugins do not go to.
         count: Is told the steps that the search took.
+        is_surplus: Whether they are of a copy that their gang does not need, and start with it.
     """
-    if needed is not None and missing(state, gang):
+    alone = needed is None or is_surplus
+    if not alone and missing(state, gang):
         return None
     cycles: dict[int, CycleState] = {}
 
@@ -238,8 +241,10 @@ def places(
         return None
     task = Task(gang, ready, state.records, cycle_of, needed or {}, barred)
     with trial.placing():
-        if needed is None:
-            return list(task.nodes) if place_alone(state, gang, task) else None
+        if alone:
+            is_placed = place_alone(state, gang, task)
+            count(task.steps)
+            return list(task.nodes) if is_placed else None
         is_placed = place_minimum(task, gang.tree, EVERYWHERE) or (
             not task.is_denied and search(task, budget)
         )

@@ -18,18 +18,22 @@ Rules:
   R3  a pod is never evicted for a pod of the same or a lower priority, so a victim cannot preempt
       its preemptor;
   R4  a plan that lapsed at the instant at which it was made is not made again before an event;
-  R5  if the search for victims is cut short, a notice says so, before that of the plan.
+  R5  nothing is evicted for a part of a copy of a role that has not started: all members that it
+      needs preempt together;
+  R6  if the search for victims is cut short, a notice says so, before that of the plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
 
 from gangsched.core.attempt.pending_members import lacking, split
 from gangsched.core.attempt.reach import helps, may_evict, may_preempt
+from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.moves import attempt_steps
 from gangsched.core.moves.lost_nodes import reject_some
 from gangsched.core.moves.rejection import apply_verdict, reject
@@ -46,6 +50,8 @@ from gangsched.core.state.nominated import NominatedPod, Nomination
 from gangsched.errors import GangschedError
 from gangsched.events import Evict, Nominated, VictimSearchExhausted
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.standing import least_needed
 
 __all__ = ["conclude", "preempts"]
 
@@ -107,25 +113,61 @@ def _steps(state: State) -> Steps:
 
 
 def _preemptors(state: State, gang: Gang, demand: Demand, steps: Steps) -> Iterator[Preemptor]:
-    """Yield the gang, or the members that go alone and lack capacity, in order of arrival.
+    """Yield the gang, or what goes without it and lacks capacity, in order of arrival.
 
-    Of members of one class only the first: what helps none helps the others as little.
+    That is a member, or a copy that starts as a whole. Of those that ask for the same only the
+    first: what helps none helps the others as little.
     """
     alone, together = split(state, gang)
+    needed = lacking(state, gang) if together or gang.tree.has_copies else {}
     if together:
-        needed = lacking(state, gang)
         yield Preemptor(state, gang, together, needed, demand.alternatives[0], steps)
         return
     members = [record for record in alone if may_evict(state, record)] or alone
     known: set[Any] = set()
-    for record in members:
-        pod_class = record.pod_class
-        assert pod_class is not None
-        if pod_class in known and not pod_class.late:
+    for copy, records in _starting(gang, members, needed):
+        classes = Counter(_classes(records))
+        alike = (None if copy is None else copy.shape, frozenset(classes.items()))
+        if alike in known and not any(pod_class.late for pod_class in classes):
             continue
-        known.add(pod_class)
-        minima = (Minimum(((pod_class, 1),), 1),)
-        yield Preemptor(state, gang, (record,), None, minima, steps)
+        known.add(alike)
+        if copy is None:
+            minimum = Minimum(tuple(classes.items()), 1)
+            yield Preemptor(state, gang, records, None, (minimum,), steps)
+            continue
+        own = {sub.key: needed[sub.key] for sub in copy.sub_groups()}
+        level = copy.within.level if copy.within is not None and copy.within.required else None
+        minimum = Minimum(tuple(classes.items()), _lack(copy, needed), level)
+        yield Preemptor(state, gang, records, own, (minimum,), steps, copy)
+
+
+def _starting(
+    gang: Gang, members: Sequence[PodRecord], needed: Mapping[str, int]
+) -> Iterable[tuple[SubGroup | None, list[PodRecord]]]:
+    """Return the members that start together, with their copy; None for one that starts alone."""
+    if not gang.tree.has_copies:
+        return [(None, [record]) for record in members]
+    copies: dict[str, SubGroup] = {}  # by leaf, the outermost that lacks members
+    for leaf, above in gang.tree.paths():
+        copy = next((sub for sub in above if sub.is_copy and _lack(sub, needed) > 0), None)
+        if copy is not None:
+            copies[leaf.key] = copy
+    found: dict[object, tuple[SubGroup | None, list[PodRecord]]] = {}
+    for record in members:
+        copy = copies.get(record.leaf)
+        key = record if copy is None else copy.key
+        found.setdefault(key, (copy, []))[1].append(record)
+    return found.values()
+
+
+def _lack(copy: SubGroup, needed: Mapping[str, int]) -> int:
+    return least_needed(copy, lambda sub: needed[sub.key])
+
+
+def _classes(records: Iterable[PodRecord]) -> Iterator[PodClass]:
+    for record in records:
+        assert record.pod_class is not None
+        yield record.pod_class
 
 
 def _tell_exhausted(state: State, gang: Gang, steps: Steps, *, is_found: bool) -> None:
@@ -191,7 +233,7 @@ def _nominate(
         None if group is None else group.key,
         priority,
         pods,
-        preemptor.required,
+        preemptor.required(plan.places),
         tuple([(key, info.spec) for key, info in gang.infos.items()]),
         state.records.now + policy.grace,
         state.mark,

@@ -34,7 +34,7 @@ from typing import Final
 
 from gangsched.core.attempt.pending_members import split
 from gangsched.core.attempt.reach import reach_of
-from gangsched.core.nodes.domains import Domain
+from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.placement.task import Task
 from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
@@ -42,6 +42,7 @@ from gangsched.core.state.nominated import NominatedPod, Nomination
 from gangsched.events import NominationLapsed
 from gangsched.model import PodUID
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.standing import least_needed
 
 __all__ = [
     "awaits",
@@ -278,10 +279,17 @@ def place(state: State, gang: Gang, task: Task) -> bool:
         if not _takes(state, nomination, each) or not task.put_on(each.record, each.hold.slot):
             task.restore(point)
             return False
-    if any(task.lacking(sub) > 0 for sub in tree.sub_groups()):
+    nominated = {each.record.leaf for each in nomination.pods.values()}
+    copies = [c for c in tree.copies() if not nominated.isdisjoint(leaf.key for leaf in c.leaves)]
+    if any(least_needed(each, task.lacking) > 0 for each in (tree, *copies)):
         task.restore(point)
         return False
-    task.chosen.update(chosen)
+    # other copies are not chosen: each starts as a whole, or not at all
+    chosen |= {
+        sub.key: EVERYWHERE for c in copies for sub in c.sub_groups() if sub.key not in chosen
+    }
+    met = [sub.key for sub in tree.sub_groups() if least_needed(sub, task.lacking) <= 0]
+    task.chosen.update({key: chosen[key] for key in met if key in chosen})
     return True
 
 

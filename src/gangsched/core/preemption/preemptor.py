@@ -1,10 +1,10 @@
-"""Preemptors, as ``victim_search`` asks about them: a gang, or a member that goes alone.
+"""Preemptors, as ``victim_search`` asks about them: a gang, a copy, or a member that goes alone.
 
 Rules:
   R1  whether a preemptor fits is decided as in its cycle: by the same checks and the same
       placement, and nothing is assumed;
-  R2  a gang fits if as many members fit as it needs to start; a member that goes alone fits by
-      itself.
+  R2  a gang fits if as many members fit as it needs to start, and so does a surplus copy of a role;
+      a member that goes alone fits by itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.records.trial import Trial
 from gangsched.core.state import State
 from gangsched.outcomes import Unschedulable
-from gangsched.primitives.gang_tree import HOST
+from gangsched.primitives.gang_tree import HOST, SubGroup
 
 __all__ = ["Preemptor"]
 
@@ -33,7 +33,7 @@ _PLACEMENT: Final = 1
 
 @final
 class Preemptor:
-    """A gang that has not started, or one member that goes alone.
+    """A gang that has not started, a copy that its role does not need, or a member that goes alone.
 
     Args:
         state: The state.
@@ -42,6 +42,7 @@ class Preemptor:
         needed: How many members each sub group lacks; None for a member that goes alone.
         minima: What the members ask of the nodes, class by class.
         steps: The steps that the search for victims may take.
+        copy: The surplus copy that is to start as a whole; None for another preemptor.
 
     Attributes:
         depends_on_pods: Whether it depends on which pods are on other nodes than its own.
@@ -56,12 +57,14 @@ class Preemptor:
         needed: Mapping[str, int] | None,
         minima: Sequence[Minimum],
         steps: Steps,
+        copy: SubGroup | None = None,
     ) -> None:
         self.state: State = state
         self.gang: Gang = gang
         self.members: Sequence[PodRecord] = members
         self.needed: Mapping[str, int] | None = needed
         self.steps: Steps = steps
+        self._copy = copy
         self._minima = minima
         self._barred: frozenset[int] = frozenset()
         task = self._task(members, {})
@@ -76,24 +79,21 @@ class Preemptor:
             return True
         return len(members) == 1 and self.domains == [EVERYWHERE]
 
-    @property
-    def required(self) -> tuple[tuple[frozenset[str], int], ...]:
-        """How many pods of some leaves it needs."""
-        tree = self.gang.tree
+    def required(self, found: Places) -> tuple[tuple[frozenset[str], int], ...]:
+        """Return how many pods of some leaves it needs, given the copies that have places."""
         if self.needed is None:
             return ((frozenset((self.members[0].leaf,)), 1),)
-        return tuple(
-            [
-                (frozenset(leaf.key for leaf in sub.leaves), self.needed[sub.key])
-                for sub in tree.sub_groups()
-                if self.needed.get(sub.key, 0) > 0
-            ]
-        )
+        placed, required = {record.leaf for record, _slot in found}, []
+        for sub in self.gang.tree.sub_groups():
+            leaves, number = frozenset(leaf.key for leaf in sub.leaves), self.needed.get(sub.key, 0)
+            if number > 0 and not placed.isdisjoint(leaves):
+                required.append((leaves, number))
+        return tuple(required)
 
     @property
     def depends_on_total(self) -> bool:
         """Whether it needs capacity in the cluster as a whole, beside that of its own nodes."""
-        if self.needed is None:
+        if self.needed is None or self._copy is not None:
             return False
         points = self.state.points
         return any(
@@ -105,13 +105,13 @@ class Preemptor:
     @property
     def domains(self) -> list[Domain]:
         """The domains to search, each by itself."""
-        tree = self.gang.tree
-        within = tree.within
-        if self.needed is None or within is None or not within.required:
-            return [EVERYWHERE]
-        if within.level == HOST:
-            return [EVERYWHERE]
-        return list(self._task((), {}).domains(tree))
+        for tree in (self._copy, self.gang.tree) if self.needed is not None else ():
+            within = None if tree is None else tree.within
+            if tree is not None and within is not None and within.required:
+                if within.level == HOST:
+                    break
+                return list(self._task((), {}).domains(tree))
+        return [EVERYWHERE]
 
     def shortfall(self, domain: Domain) -> int:
         """Return how many of its pods exceed free capacity; 0 does not mean that all fit."""
@@ -145,6 +145,7 @@ class Preemptor:
             budget=self.steps.for_search(),
             barred=self._barred,
             count=self.steps.count,
+            is_surplus=self._copy is not None,
         )
 
     def fits_on(self, slot: int) -> bool | None:
