@@ -74,13 +74,16 @@ def surplus(
         return Surplus([], [])
     there = [record for record in reversed(bound) if slot is None or record.slot == slot]
     spare = {key: -more for key, more in stands.lacking.items()}
-    if not info.has_copies:
+    if not info.tree.children:
         return Surplus(_beyond_minima(info.tree, there, spare), [])
     waiting = {record.role for record in records if record.state is MemberState.WAITING}
-    copies = _Copies(info.tree, spare, waiting, slot)
-    fixed = copies.fixed
+    parts = _Parts(info.tree, spare, waiting, slot)
+    fixed = parts.fixed
     members = _beyond_minima(info.tree, [r for r in there if r.role not in fixed], spare)
-    return Surplus(members, copies.given_up([r for r in bound if r not in {*members}]))
+    if not info.has_copies:
+        return Surplus(members, [])
+    gone = {*gone, *members}
+    return Surplus(members, parts.copies([r for r in bound if r not in gone]))
 
 
 def _is_elastic(info: PodGroupInfo) -> bool:
@@ -111,8 +114,8 @@ def _beyond_minima(
 
 
 @final
-class _Copies:
-    """The copies of a group that stands.
+class _Parts:
+    """The roles and copies of a group that stands.
 
     Args:
         tree: The tree of the group.
@@ -147,7 +150,7 @@ class _Copies:
         """Return whether a part of a sub group may go."""
         return not sub.evicted_whole and sub.key not in self._broken
 
-    def given_up(self, bound: Iterable[PodRecord]) -> list[SurplusCopy]:
+    def copies(self, bound: Iterable[PodRecord]) -> list[SurplusCopy]:
         """Return the copies that go, given the members that do not go by themselves."""
         self._by_role = {}
         for record in bound:
@@ -155,7 +158,7 @@ class _Copies:
         return list(self._below(self._tree))
 
     def _below(self, tree: SubGroup) -> Iterator[SurplusCopy]:
-        for child in tree.children:
+        for child in reversed(tree.children):
             if self._gives(child):
                 yield from self._below(child)
         copies = [copy for copy in reversed(tree.children) if copy.is_copy and self._members(copy)]
