@@ -24,18 +24,21 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from copy import copy
 from typing import TypeAlias, final
 
 from gangsched.core.admission import restarts
+from gangsched.core.admission.largest import most
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Resources
 from gangsched.primitives import quorum
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import HOLDING, PodGroupInfo
 from gangsched.primitives.quorum import MatchPolicy
+from gangsched.primitives.standing import unmet
 from gangsched.resources import NOTHING
 
 __all__ = ["Allowance", "ask_waiting", "charge", "denial", "note_left", "stop_waiting"]
@@ -206,27 +209,16 @@ def _leaving(gang: Gang, info: PodGroupInfo) -> Resources:
 def _exceeded_again(state: State, gang: Gang, info: PodGroupInfo) -> str:
     """Return why no pending members of a started group may start; empty if some may. O(members)."""
     lacks = state.points.roles_needed(info)
-    needed = lacks.get("", 0)
-    if max(lacks.values(), default=0) <= 0 or needed > info.unscheduled:
-        return _exceeded_by_each(state, gang, info)
     pending = [(r.role, r.pod.requests) for r in gang.pending.values() if r.info is info]
-    roles = {role: more for role, more in lacks.items() if role and more > 0}
-    amounts = _most(pending, max(needed, sum(roles.values())), roles)
-    return state.records.quotas.exceeded_by({info.key: amounts})
-
-
-def _exceeded_by_each(state: State, gang: Gang, info: PodGroupInfo) -> str:
-    """Return why none of the pending members may start; empty if one may. O(members)."""
-    problem, asked = "", set[Resources]()
-    for record in gang.in_order():
-        requests = record.pod.requests
-        if record.info is info and requests not in asked:
-            asked.add(requests)
-            found = state.records.quotas.exceeded_by({info.key: requests})
-            if not found:
-                return ""
-            problem = problem or found
-    return problem
+    parts: list[SubGroup] = []
+    if lacks.get("", 0) <= len(pending):
+        parts = list(unmet(info.tree, lambda sub: lacks.get(sub.key, 0)))
+    asked = [most(part, pending, lacks) for part in parts]
+    if info.tree not in parts:
+        together = {leaf.role for part in parts for leaf in part.leaves}
+        asked += dict.fromkeys(each for role, each in pending if role not in together)
+    problems = [state.records.quotas.exceeded_by({info.key: each}) for each in asked]
+    return problems[0] if problems and all(problems) else ""
 
 
 def _on_nodes(gang: Gang, info: PodGroupInfo) -> bool:
@@ -257,49 +249,24 @@ class _Minimum:
 
     def while_it_runs(self) -> Resources:
         """Return what the largest members on nodes request that meet it."""
-        needed = max((self._info.min_available or 0) - self._info.succeeded, 1)
-        return self._with_stated(_most(self._held, needed, self._info.roles))
+        tree = self._info.tree
+        minima = {sub.key: sub.least for sub in tree.sub_groups()}
+        minima[""] = max(minima[""] - self._info.succeeded, 1)
+        return self._with_stated(most(tree, self._held, minima))
 
     def to_start(self, state: State) -> Resources:
         """Return what members on nodes, and the largest pending ones that it lacks, request."""
         info = self._info
         told = state.points.roles_needed(info)  # by its policy it may lack more
+        found = quorum.stands(info, MatchPolicy.WAITING_AND_RUNNING).lacking
+        lacks = {key: max(found.get(key, 0), told.get(key, 0)) for key in {*found, *told}}
         # an attempt places one member at least, also if enough have succeeded
-        found = quorum.stands(info, MatchPolicy.WAITING_AND_RUNNING)
-        lacks = max(found.needed, told.get("", 0), 0 if self._held else 1)
-        roles = {r: max(more, told.get(r, 0)) for r, more in found.lacking.items() if r}
+        lacks[""] = max(lacks.get("", 0), 0 if self._held else 1)
         held = sum((requests for _role, requests in self._held), NOTHING)
-        return self._with_stated(held + _most(self._pending, lacks, roles))
+        return self._with_stated(held + most(info.tree, self._pending, lacks))
 
     def _with_stated(self, found: Resources) -> Resources:
         return _larger(self._info.min_resources, found)
-
-
-def _most(requests: Sequence[_Request], needed: int, roles: Mapping[str, int]) -> Resources:
-    """Return the most that so many members may request, with so many of each role at least.
-
-    Each resource is taken for itself, so it may be more than any members request together.
-    """
-    if len(requests) <= needed:
-        return sum((each for _role, each in requests), NOTHING)
-    found: dict[str, int] = {}
-    for name in {name for _role, each in requests for name in each}:
-        left = sorted(((each.get(name, 0), role) for role, each in requests), key=_amount)
-        total, missing = 0, {**roles}
-        others: list[int] = []
-        for amount, role in reversed(left):
-            if role is not None and missing.get(role, 0) > 0:
-                missing[role] -= 1
-                total += amount
-            else:
-                others.append(amount)
-        of_roles = len(left) - len(others)
-        found[name] = total + sum(others[: max(needed - of_roles, 0)])
-    return Resources.from_milli(found)
-
-
-def _amount(each: tuple[int, str | None]) -> int:
-    return each[0]
 
 
 def _larger(one: Resources, other: Resources) -> Resources:

@@ -32,6 +32,7 @@ __all__ = [
     "pods_shown",
     "seen_as",
     "wanted_state",
+    "spelled",
 ]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED

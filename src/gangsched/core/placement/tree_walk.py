@@ -20,7 +20,7 @@ from gangsched.core.placement.task import Task
 from gangsched.primitives.gang_tree import Slices, SubGroup
 from gangsched.primitives.standing import can_be_met
 
-__all__ = ["lacks", "options", "place_elastic", "place_minimum"]
+__all__ = ["Search", "lacks", "options", "place_elastic", "place_minimum"]
 
 
 def place_minimum(task: Task, tree: SubGroup, under: Domain, slices: Slices = ()) -> bool:
