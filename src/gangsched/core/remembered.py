@@ -193,7 +193,8 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         shown="_all",
     ),
     "Restarts": Fields(
-        written={"lives": "SnapshotRow.restarts RestartRow.group"}, derived="_deadlines earliest"
+        written={"lives": "SnapshotRow.restarts RestartRow.group RestartRow.path"},
+        derived="_deadlines earliest",
     ),
     "GroupLife": Fields(
         row="RestartRow",

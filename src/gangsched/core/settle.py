@@ -298,7 +298,8 @@ def _denied(state: State, gang: Gang) -> _Denied | None:
     held = "" if one.info is None else restarts.denial(state, one.info)
     if refusal is not None:
         return one.info, refusal.reason, held
-    if not held and not gang.waiting and gang.tree.has_copies and split(state, gang) == ([], []):
+    has_parts = gang.tree.has_copies or gang.tree.restarted
+    if not held and not gang.waiting and has_parts and split(state, gang) == ([], []):
         held = copy_problem(state, gang)
     return (one.info, held, held) if held else None
 
@@ -340,7 +341,10 @@ def _bundle_denied(state: State, gang: Gang) -> _Denied | None:
     if gang.waiting or split(state, gang) != ([], []):
         return None
     problem = None if denied else bundle_problem(state, gang)
-    return denied if problem is None else (*problem, restarts.denial(state, problem[0]))
+    if problem is not None:
+        return *problem, restarts.denial(state, problem[0])
+    part = "" if denied else copy_problem(state, gang)
+    return (gang.infos[min(gang.infos)], part, part) if part else denied
 
 
 def _first_members(gang: Gang) -> dict[GroupKey, PodRecord]:

@@ -224,7 +224,7 @@ class GroupPartlyBound:
 @final
 @frozen
 class GroupBelowMinimum:
-    """A group that ran has fewer members on nodes than its minimum.
+    """A group that ran, or a part of it that is restarted alone, has fewer members than it needs.
 
     It is posted once, until the group runs again. Members that have succeeded count, also if they
     were deleted since. If the group has a restart policy, the notice is posted a second after the
@@ -233,13 +233,16 @@ class GroupBelowMinimum:
 
     Attributes:
         group: The group.
-        scheduled: The number of members that hold a node or have succeeded.
-        min_available: The minimum of the group.
+        scheduled: The number of members that hold a node or have succeeded. If the group has
+            copies of roles, those that its minimum does not count are left out.
+        min_available: The minimum of the group; with a *path*, of the copy or the role.
+        path: The copy or the role that fell alone, such as ``decode/1``; empty for the group.
     """
 
     group: GroupKey
     scheduled: int
     min_available: int
+    path: str = ""
 
 
 @final
@@ -250,7 +253,7 @@ class GroupRestarted:
     The effects that evict them follow. The group starts again as a whole, when all its old pods are
     gone or given up, its controller has created new ones, and the backoff is over. The groups of a
     bundle are restarted together, each with a notice. ``GroupBound`` says that it
-    runs again.
+    runs again. With a *path*, only this copy or role is restarted, and the others run on.
 
     Attributes:
         group: The group.
@@ -259,12 +262,15 @@ class GroupRestarted:
         limit: The limit of its policy.
         until: The end of the backoff; to be kept as ``PodGroup.restarting_until`` until the group
             is bound.
+        path: The copy or the role that is restarted alone, such as ``decode/1``; empty for the
+            group. *restarts* counts its own restarts then.
     """
 
     group: GroupKey
     restarts: int
     limit: int
     until: float
+    path: str = ""
 
 
 @final
@@ -276,11 +282,13 @@ class RestartLimitReached:
 
     Attributes:
         group: The group.
-        restarts: How often the group was restarted.
+        restarts: How often the group, or the part at *path*, was restarted.
+        path: The copy or the role with a policy of its own; empty for the group.
     """
 
     group: GroupKey
     restarts: int
+    path: str = ""
 
 
 @final

@@ -237,6 +237,10 @@ class PodGroupCounters(MemberCounts):
             raise InvalidValueError("state", state, "a MemberState")
         return self._counts[state]
 
+    def has_role(self, role: str | None) -> bool:
+        """Return whether a member has a role."""
+        return role in self._by_role
+
     def in_states(self, states: Iterable[MemberState], role: str | None = None) -> int:
         """Return the number of members in some states, of a role or of all. O(states)."""
         counts = self._counts if role is None else self._by_role.get(role)

@@ -17,11 +17,12 @@ of Koordinator.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias, final
 
 from attrs import evolve, field, frozen
 
-from gangsched.model import GroupKey, PodGroup, Role, Topology
+from gangsched.model import GroupKey, PodGroup, RestartPolicy, Role, Topology
 
 __all__ = [
     "HOST",
@@ -79,10 +80,12 @@ class SubGroup:
             has.
         is_copy: Whether it is one of several copies of a role, which starts as a whole.
         evicted_whole: Whether preemption may only evict all of its pods, and never a part of them.
+        restart: Its policy if it is restarted alone when it falls below its minimum.
         shape: Equal for sub groups that ask for the same, whatever their keys are.
         is_bound: Whether some of its members are bound to domains, not only preferably together.
         is_optional: Whether some of its children need not start.
         has_copies: Whether it is a copy of a role, or has one below it.
+        restarted: What is restarted alone at or below it, parents first, by path.
     """
 
     key: str
@@ -94,12 +97,14 @@ class SubGroup:
     role: str | None = None
     is_copy: bool = False
     evicted_whole: bool = False
+    restart: RestartPolicy | None = None
     shape: tuple[Any, ...] = field(init=False, eq=False, repr=False)
     _below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
     _constrained_below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
     is_bound: bool = field(init=False, eq=False, repr=False)
     is_optional: bool = field(init=False, eq=False, repr=False)
     has_copies: bool = field(init=False, eq=False, repr=False)
+    restarted: Mapping[str, RestartPolicy] = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         children, within = self.children, self.within
@@ -108,6 +113,9 @@ class SubGroup:
         leaves = tuple(leaf for child in children for leaf in child.leaves)
         constrained = tuple(each for child in children for each in child.constrained)
         is_bound = within is not None and (within.required or bool(within.slices))
+        restarted = {} if self.restart is None else {self.key: self.restart}
+        for child in children:
+            restarted |= child.restarted
         for name, value in (
             ("wanted", wanted),
             ("shape", (self.least, wanted, within, below)),
@@ -117,6 +125,7 @@ class SubGroup:
             ("is_bound", is_bound or any(child.is_bound for child in children)),
             ("is_optional", wanted < len(children)),
             ("has_copies", self.is_copy or any(child.has_copies for child in children)),
+            ("restarted", restarted),
         ):
             object.__setattr__(self, name, value)
 
@@ -188,24 +197,22 @@ def tree_of(
 def _of_role(path: str, role: int | Role, group: GroupKey | None) -> SubGroup:
     if isinstance(role, int):
         return SubGroup(path, role, group=group, role=path)
-    where = within(role.topology)
+    made = partial(
+        SubGroup,
+        within=within(role.topology),
+        group=group,
+        evicted_whole=role.evicted_whole,
+        restart=role.restart,
+    )
     if not role.roles:
-        whole = role.evicted_whole
-        return SubGroup(
-            path, role.needed, within=where, group=group, role=path, evicted_whole=whole
-        )
-    copies = [
-        SubGroup(
-            copy,
-            children=tuple([_of_role(f"{copy}/{n}", r, group) for n, r in role.roles.items()]),
-            within=where,
-            group=group,
-            is_copy=True,
-            evicted_whole=role.evicted_whole,
-        )
-        for copy in [f"{path}/{number}" for number in range(role.count)]
-    ]
-    return SubGroup(path, children=tuple(copies), wanted=role.needed, group=group)
+        return made(path, role.needed, role=path)
+    copies = [f"{path}/{number}" for number in range(role.count)]
+    children = tuple([made(copy, 0, _in_copy(copy, role, group), is_copy=True) for copy in copies])
+    return SubGroup(path, children=children, wanted=role.needed, group=group)
+
+
+def _in_copy(copy: str, role: Role, group: GroupKey | None) -> tuple[SubGroup, ...]:
+    return tuple([_of_role(f"{copy}/{name}", each, group) for name, each in role.roles.items()])
 
 
 def within(topology: Topology | None) -> Within | None:

@@ -227,7 +227,8 @@ def _read_role(value: Any, path: str) -> int | Role:
     return value
 
 
-_ROLES: Final = mapping(Form(_write_role, _read_role))
+ROLE: Final = Form(_write_role, _read_role)
+_ROLES: Final = mapping(ROLE)
 _ROLE: Final = Record(
     Role,
     count=INT,
@@ -416,9 +417,9 @@ EFFECTS: Final[tuple[Record[Any], ...]] = (
     Record(GroupScheduled, group=STR, attempt=INT, scheduled=INT, waited=SECONDS),
     Record(GroupBound, group=STR, attempt=INT, bound=INT),
     Record(GroupPartlyBound, group=STR, scheduled=INT, min_available=INT, uid=STR, reason=STR),
-    Record(GroupBelowMinimum, group=STR, scheduled=INT, min_available=INT),
-    Record(GroupRestarted, group=STR, restarts=INT, limit=INT, until=SECONDS),
-    Record(RestartLimitReached, group=STR, restarts=INT),
+    Record(GroupBelowMinimum, group=STR, scheduled=INT, min_available=INT, path=STR),
+    Record(GroupRestarted, group=STR, restarts=INT, limit=INT, until=SECONDS, path=STR),
+    Record(RestartLimitReached, group=STR, restarts=INT, path=STR),
     Record(GroupRemoved, group=STR),
     Record(PodScheduled, uid=STR, node=STR),
     Record(

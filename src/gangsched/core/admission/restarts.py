@@ -5,6 +5,10 @@ the gang. From then on the group is held, so no new pod of it is placed beside a
 of the last old pod, or of the backoff, lets it queue again. A bundle is restarted as a unit, since
 its groups cannot run without each other: by the policy of the group that fell, with one count.
 
+A copy of a role, or a role of pods, that has a policy of its own (``Role.restart``) is restarted
+alone in the same way, while its group has enough without it: only its members are evicted and kept
+from nodes, and the others run on.
+
 Rules:
   R1  a group is judged after all that the call has read. While a listing is read, a group may have
       too few members for a moment;
@@ -12,7 +16,9 @@ Rules:
   R3  if a group that is held has members on nodes, its restart goes on: the scheduler was replaced
       in the middle of it. That is not counted again;
   R4  the pod of a dead node terminates for ever, so it is waited for only as long as the longest
-      backoff, from the instant of its deletion.
+      backoff, from the instant of its deletion;
+  R5  a group goes before its parts, and a copy before what it consists of: while it is being
+      restarted, or may be, they are not judged, and they are forgotten once it is restarted.
 """
 
 from __future__ import annotations
@@ -22,17 +28,27 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from gangsched.core.moves.rejection import reject
+from gangsched.core.moves.rejection import evict_part, reject
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
-from gangsched.core.state.running_groups import Fall, GroupMinimum
+from gangsched.core.state.running_groups import Fall, GroupMinimum, is_within
 from gangsched.events import GroupBelowMinimum, GroupRestarted, RestartLimitReached
 from gangsched.model import GroupKey, RestartPolicy
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.gang_tree import tree_of
-from gangsched.primitives.group_info import PodGroupInfo
+from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.group_info import HOLDING, PodGroupInfo
+from gangsched.primitives.standing import least_needed
 
-__all__ = ["awaited", "denial", "due", "forget", "is_under_way", "judge", "returns"]
+__all__ = [
+    "awaited",
+    "denial",
+    "due",
+    "forget",
+    "held_copies",
+    "is_under_way",
+    "judge",
+    "returns",
+]
 
 _BOUND: Final = (MemberState.ASSIGNED,)
 _LEAVING: Final = frozenset(
@@ -48,21 +64,24 @@ _LEAVING: Final = frozenset(
 def judge(state: State, gang: Gang) -> None:
     """Judge the groups of a gang by the members that they have now.
 
-    Runtime complexity: O(groups and roles); O(members) for a group that is restarted.
+    Runtime complexity: O(sub groups); O(members) for what is restarted.
     """
     for info in list(gang.infos.values()):
         # few groups have members that run, or are remembered: asked for every event
-        is_whole = info.has_run and _is_whole(info)
+        is_whole = info.has_run and _is_whole(info, info.tree)
         if is_whole or info.key in state.restarts.lives:
             _judge_group(state, gang, info, is_whole=is_whole)
+        if info.tree.restarted and (info.has_run or info.key in state.restarts.lives):
+            _judge_parts(state, gang, info)
 
 
 def _judge_group(state: State, gang: Gang, info: PodGroupInfo, *, is_whole: bool) -> None:
-    restarts, key = state.restarts, info.key
+    restarts, key, spec = state.restarts, info.key, info.spec
     if not info.members:
         restarts.stop(key)
     else:
-        fall = _observe(state, info, is_whole=is_whole)
+        policy = None if spec is None else spec.restart
+        fall = _observe(state, info, info.tree, policy, is_whole=is_whole)
         if fall is not None:
             _fall(state, gang, info, fall)
     if not restarts.is_held(key):
@@ -71,26 +90,65 @@ def _judge_group(state: State, gang: Gang, info: PodGroupInfo, *, is_whole: bool
         reason = f"pod group {key} is restarted: it fell below its minimum"
         reject(state, gang, reason, evicts=True)
     else:
-        _try_start(state, gang, info)
+        _try_start(state, gang, info, "")
 
 
-def _observe(state: State, info: PodGroupInfo, *, is_whole: bool) -> Fall | None:
-    spec, minimum = info.spec, info.min_available
+def _judge_parts(state: State, gang: Gang, info: PodGroupInfo) -> None:
+    """Judge what of a group is restarted alone, unless what it is part of is being restarted."""
+    tree, restarts, under_way = info.tree, state.restarts, [""]
+    for sub in tree.sub_groups():
+        path, policy = sub.key, tree.restarted.get(sub.key)
+        if policy is None or any(
+            is_within(path, above) and _is_under_way(state, info, above) for above in under_way
+        ):
+            continue
+        under_way.append(path)
+        if not any(info.members.has_role(leaf.role) for leaf in sub.leaves):
+            restarts.stop(info.key, path)
+        else:
+            is_whole = _is_whole(info, sub)
+            fall = _observe(state, info, sub, policy, is_whole=is_whole)
+            if fall is not None:
+                _fall_of_part(state, gang, info, sub, fall)
+        if not restarts.is_held(info.key, path):
+            continue
+        if _scheduled(info, sub) and state.settings.can_evict:
+            reason = f"{path} of pod group {info.key} is restarted: it fell below its minimum"
+            evict_part(state, _members(gang, info, path), reason)
+        else:
+            _try_start(state, gang, info, path)
+
+
+def _observe(
+    state: State,
+    info: PodGroupInfo,
+    sub: SubGroup,
+    policy: RestartPolicy | None,
+    *,
+    is_whole: bool,
+) -> Fall | None:
+    spec, members = info.spec, info.min_available
+    minimum = None if members is None else GroupMinimum(members)
+    if spec is not None and spec.roles:
+        minimum = GroupMinimum(spec.min_available, spec.roles)
     return state.restarts.observe(
         info.key,
-        None if minimum is None else GroupMinimum(minimum, info.roles),
-        spec.restart if spec is not None and state.settings.can_evict else None,
+        minimum,
+        policy if state.settings.can_evict else None,
         is_whole=is_whole,
-        is_short=partial(_is_short, info),
-        is_left=info.scheduled > 0,
+        is_short=partial(_is_short, info, sub.key),
+        is_left=_scheduled(info, sub) > 0,
         now=state.records.now,
+        path=sub.key,
     )
 
 
 def _fall(state: State, gang: Gang, info: PodGroupInfo, fall: Fall) -> None:
-    """Post what follows from a fall, and hold the groups that are restarted."""
-    minimum = info.min_available or 0
-    state.call.out.append(GroupBelowMinimum(info.key, info.scheduled + info.succeeded, minimum))
+    """Post what follows from the fall of a group, and hold the groups that are restarted."""
+    minimum, found = info.min_available or 0, info.scheduled + info.succeeded
+    if info.has_copies:  # there may be many that do not count, since their copies are not whole
+        found = minimum - info.stands(pending=()).needed
+    state.call.out.append(GroupBelowMinimum(info.key, found, minimum))
     if fall.until is not None and fall.limit is not None:
         for key in _restarted_with(gang, info):
             state.restarts.join(key, fall)
@@ -98,6 +156,19 @@ def _fall(state: State, gang: Gang, info: PodGroupInfo, fall: Fall) -> None:
         state.touch(gang)
     elif fall.limit is not None:
         state.call.out.append(RestartLimitReached(info.key, fall.restarts))
+
+
+def _fall_of_part(state: State, gang: Gang, info: PodGroupInfo, sub: SubGroup, fall: Fall) -> None:
+    """Post what follows from the fall of a part of a group."""
+    key, path = info.key, sub.key
+    minimum = least_needed(sub, lambda each: each.least)
+    found = minimum - info.stands(pending=(), tree=sub).needed
+    state.call.out.append(GroupBelowMinimum(key, found, minimum, path))
+    if fall.until is not None and fall.limit is not None:
+        state.call.out.append(GroupRestarted(key, fall.restarts, fall.limit, fall.until, path))
+        state.touch(gang)
+    elif fall.limit is not None:
+        state.call.out.append(RestartLimitReached(key, fall.restarts, path))
 
 
 def _restarted_with(gang: Gang, info: PodGroupInfo) -> Iterator[GroupKey]:
@@ -116,9 +187,14 @@ def due(state: State) -> None:
             state.touch(gang)
         elif info is not None:
             state.restarts.stop(key)
-            state.restarts.try_start(key, gone_at=lambda _until: -math.inf, now=state.records.now)
+            for path in list(state.restarts.lives.get(key, ())):
+                state.restarts.try_start(key, gone_at=_now, now=state.records.now, path=path)
             if not is_under_way(state, info):
                 state.records.quotas.release(key)  # nothing of it has been created again
+
+
+def _now(_until: float) -> float:
+    return -math.inf
 
 
 def forget(state: State, key: GroupKey) -> None:
@@ -133,7 +209,7 @@ def forget(state: State, key: GroupKey) -> None:
 
 def is_under_way(state: State, info: PodGroupInfo) -> bool:
     """Return whether a group is being restarted, or may be. O(1)."""
-    return state.restarts.is_held(info.key) or state.restarts.is_short(info.key)
+    return _is_under_way(state, info, "")
 
 
 def returns(state: State, info: PodGroupInfo) -> bool:
@@ -144,19 +220,41 @@ def returns(state: State, info: PodGroupInfo) -> bool:
 
 def denial(state: State, info: PodGroupInfo) -> str:
     """Return why a group that is being restarted, or may be, must not queue; or ``""``. O(1)."""
-    life = state.restarts.lives.get(info.key)
+    return _denial(state, info.key, "")
+
+
+def _denial(state: State, key: GroupKey, path: str) -> str:
+    life = state.restarts.get(key, path)
     if life is None:
         return ""
+    name = f"{path} of pod group {key}" if path else f"pod group {key}"
     if life.is_held:
-        return f"pod group {info.key} is being restarted"
+        return f"{name} is being restarted"
     if life.short_since is not None:
-        return f"pod group {info.key} has lost members, and is restarted if they are not replaced"
+        return f"{name} has lost members, and is restarted if they are not replaced"
     return ""
+
+
+def held_copies(state: State, info: PodGroupInfo) -> dict[str, str]:
+    """Return what of a group must get no nodes since it is being restarted alone, or may be.
+
+    Runtime complexity: O(what is remembered of the group).
+
+    Returns:
+        By the path of each copy or role, why its members get none.
+    """
+    if not info.tree.restarted:
+        return {}
+    paths = sorted(path for path in state.restarts.lives.get(info.key, ()) if path)
+    denials = {path: _denial(state, info.key, path) for path in paths}
+    return {path: denial for path, denial in denials.items() if denial}
 
 
 def awaited(state: State, gang: Gang, info: PodGroupInfo) -> str:
     """Return which old pod the restart of a group waits for; empty if it waits for none."""
-    old = _leaving(gang, info) if state.restarts.is_held(info.key) else []
+    paths = ["", *held_copies(state, info)]
+    held = [path for path in paths if state.restarts.is_held(info.key, path)]
+    old = [record for path in held for record in _leaving(gang, info, path)]
     if not old:
         return ""
     pod, more = old[0].pod, f" and {len(old) - 1} more" if len(old) > 1 else ""
@@ -165,36 +263,56 @@ def awaited(state: State, gang: Gang, info: PodGroupInfo) -> str:
     return f": pod {pod.name}{where} {how}{more}"
 
 
-def _try_start(state: State, gang: Gang, info: PodGroupInfo) -> None:
-    """End the restart of a group once nothing stands in its way."""
-    gone_at = partial(_gone_at, gang, info)
-    state.restarts.try_start(info.key, gone_at=gone_at, now=state.records.now)
+def _try_start(state: State, gang: Gang, info: PodGroupInfo, path: str) -> None:
+    """End the restart of a group, or of a part of it, once nothing stands in its way."""
+    gone_at = partial(_gone_at, gang, info, path)
+    state.restarts.try_start(info.key, gone_at=gone_at, now=state.records.now, path=path)
 
 
-def _gone_at(gang: Gang, info: PodGroupInfo, until: float) -> float:
+def _gone_at(gang: Gang, info: PodGroupInfo, path: str, until: float) -> float:
     """Return until when old pods are waited for, after a backoff that ends at *until*."""
-    if info.scheduled:
-        return math.inf
-    if not info.members.count(MemberState.TERMINATING):
+    if not path and not info.scheduled and not info.members.count(MemberState.TERMINATING):
         return -math.inf
-    policy = (None if info.spec is None else info.spec.restart) or RestartPolicy()
-    deleted = [record.pod.deleted_at for record in _leaving(gang, info)]
-    return policy.longest_backoff + max(until if at is None else at for at in deleted)
+    left = _leaving(gang, info, path)
+    if any(record.state is not MemberState.TERMINATING for record in left):
+        return math.inf
+    policy = info.tree.restarted.get(path) or (None if info.spec is None else info.spec.restart)
+    deleted = [record.pod.deleted_at for record in left]
+    ended_at = max((until if at is None else at for at in deleted), default=-math.inf)
+    return (policy or RestartPolicy()).longest_backoff + ended_at
 
 
-def _leaving(gang: Gang, info: PodGroupInfo) -> list[PodRecord]:
-    """Return the pods that the restart of a group waits for. O(members).
+def _leaving(gang: Gang, info: PodGroupInfo, path: str) -> list[PodRecord]:
+    """Return the pods that a restart waits for. O(members).
 
-    Members of a group that is being restarted have nodes only if they are old ones.
+    Members of what is being restarted have nodes only if they are old ones.
     """
-    return [r for r in gang.members.values() if r.info is info and r.state in _LEAVING]
+    return [record for record in _members(gang, info, path) if record.state in _LEAVING]
 
 
-def _is_whole(info: PodGroupInfo) -> bool:
-    """Return whether enough members are bound, or have succeeded. O(roles)."""
-    return info.min_available is not None and info.stands(_BOUND, pending=()).is_met
+def _members(gang: Gang, info: PodGroupInfo, path: str) -> list[PodRecord]:
+    members = gang.members.values()
+    return [r for r in members if r.info is info and is_within(r.role, path)]
 
 
-def _is_short(info: PodGroupInfo, minimum: GroupMinimum) -> bool:
-    """Return whether too few members for a minimum hold a node, or have succeeded. O(roles)."""
-    return not info.stands(pending=(), tree=tree_of(minimum.members, minimum.roles)).is_met
+def _is_under_way(state: State, info: PodGroupInfo, path: str) -> bool:
+    return state.restarts.is_held(info.key, path) or state.restarts.is_short(info.key, path)
+
+
+def _scheduled(info: PodGroupInfo, sub: SubGroup) -> int:
+    """Return how many members of a group, or of a part of it, hold nodes. O(leaves)."""
+    if not sub.key:
+        return info.scheduled
+    return sum(info.members.in_states(HOLDING, leaf.role) for leaf in sub.leaves)
+
+
+def _is_whole(info: PodGroupInfo, sub: SubGroup) -> bool:
+    """Return whether enough members are bound, or have succeeded. O(sub groups)."""
+    tree = sub if sub.key else None
+    return info.min_available is not None and info.stands(_BOUND, pending=(), tree=tree).is_met
+
+
+def _is_short(info: PodGroupInfo, path: str, minimum: GroupMinimum) -> bool:
+    """Return whether too few members for a minimum hold a node, or have succeeded."""
+    tree = minimum.part(path)
+    return tree is not None and not info.stands(pending=(), tree=tree).is_met

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from gangsched.core.admission.restarts import held_copies
 from gangsched.core.attempt.placing import wanted_in_all
 from gangsched.core.attempt.reach import reach_of
 from gangsched.core.evaluation.pod_class import PodClass
@@ -17,6 +18,7 @@ from gangsched.core.placement.pinned import pinned_to
 from gangsched.core.queue.demand import Demand, Minimum
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
+from gangsched.core.state.running_groups import is_within
 from gangsched.model import GroupKey
 from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.primitives.families import family_problem
@@ -123,9 +125,9 @@ def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
 def _split(state: State, gang: Gang, lacks: _Lacks) -> tuple[list[PodRecord], list[PodRecord]]:
     alone_groups = [key for key, roles in lacks.items() if _is_met(gang.infos[key], roles)]
     pending = gang.in_order()
-    if gang.tree.has_copies:
+    if gang.tree.has_copies or gang.tree.restarted:
         needed = _lacking(state, gang, lacks)
-        pending = _of_whole_copies(gang, pending, needed)
+        pending = _of_whole_copies(state, gang, pending, needed)
         if gang.is_tree and least_needed(gang.tree, lambda sub: needed[sub.key]) <= 0:
             return (pending, []) if gang.agrees else ([], [])
     if len(alone_groups) == len(lacks):
@@ -149,23 +151,42 @@ def _is_met(info: PodGroupInfo, lacks: Mapping[str, int]) -> bool:
 
 
 def _of_whole_copies(
-    gang: Gang, pending: Sequence[PodRecord], needed: Mapping[str, int]
+    state: State, gang: Gang, pending: Sequence[PodRecord], needed: Mapping[str, int]
 ) -> list[PodRecord]:
-    """Leave out the members of copies that lack members which do not exist yet. O(sub groups)."""
-    numbers, left_out = Counter([record.leaf for record in pending]), set[str]()
+    """Leave out the members of copies that lack members which do not exist yet, or are held.
+
+    Nobody is left if the gang waits for a copy that is being restarted alone. O(sub groups).
+    """
+    left_out = _held_leaves(state, gang)
+    pending = [record for record in pending if record.leaf not in left_out]
+    numbers = Counter([record.leaf for record in pending])
+    if left_out and not can_be_met(gang.tree, lambda sub: needed[sub.key], numbers):
+        return []
     for copy in gang.tree.copies():
         if not can_be_met(copy, lambda sub: needed[sub.key], numbers):
             left_out.update(leaf.key for leaf in copy.leaves)
     return [record for record in pending if record.leaf not in left_out]
 
 
+def _held_leaves(state: State, gang: Gang) -> set[str]:
+    """Return the leaves of what is being restarted alone, or may be."""
+    return {
+        leaf
+        for info in gang.infos.values()
+        for path in held_copies(state, info)
+        for (group, role), leaf in gang.leaves.items()
+        if group == info.key and is_within(role, path)
+    }
+
+
 def copy_problem(state: State, gang: Gang) -> str:
-    """Return what the first copy with pending members lacks that do not exist; ``""`` if none does.
+    """Return which copy is being restarted, or the first one that lacks members; or ``""``.
 
     Other members of the gang may run, or be tried.
     """
-    if not gang.tree.has_copies:
-        return ""
+    for info in gang.infos.values():
+        for denial in held_copies(state, info).values():
+            return denial
     needed, pending = lacking(state, gang), Counter([r.leaf for r in gang.pending.values()])
     for copy in gang.tree.copies():
         if not any(pending[leaf.key] for leaf in copy.leaves):
@@ -271,7 +292,7 @@ def unit_is_whole(state: State, gang: Gang) -> bool:
         or gang.is_bundle
     ):
         return True
-    return bool(gang.tree.constrained) or gang.tree.has_copies
+    return bool(gang.tree.constrained or gang.tree.restarted) or gang.tree.has_copies
 
 
 # Bundles ---------------------------------------------------------------------------------------

@@ -38,7 +38,8 @@ def read_group(state: State, key: GroupKey) -> None:
         state.restarts.forget(key)
         state.call.removed[key] = None
     elif spec != before:
-        registry.set_spec(spec)
+        tree = registry.set_spec(spec).tree
+        state.restarts.forget_parts(key, kept=tree.restarted)
         state.restarts.resume(key, spec.restarts, spec.restarting_until, now=state.records.now)
     else:
         return

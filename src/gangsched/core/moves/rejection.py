@@ -1,23 +1,25 @@
 """What a rejection gives back, and how a failure is counted.
 
 Rules:
-  R1  a rejection gives back every node on which a member waits, at once;
+  R1  a rejection gives back every node on which a member waits, at once; that of a part of a gang
+      is about its members alone;
   R2  backoff, failures and the reason are noted by ``count`` alone, for the gang and its groups.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable
 from typing import Final, TypeAlias
 
 from gangsched.core.moves.attempt_steps import evict, give_back
-from gangsched.core.records.gang import Gang, by_seq
+from gangsched.core.records.gang import Gang, PodRecord, by_seq
 from gangsched.core.state import State
 from gangsched.events import GroupRejected, PodRejected
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup
 from gangsched.primitives.counters import MemberState
 
-__all__ = ["Verdict", "apply_verdict", "count", "reject"]
+__all__ = ["Verdict", "apply_verdict", "count", "evict_part", "reject"]
 
 Verdict: TypeAlias = RejectGroup | EvictGroup | HoldGroup
 
@@ -58,13 +60,7 @@ def reject(
         for info in gang.infos.values():
             info.was_scheduled = info.is_binding = False
             state.restarts.stop(info.key)
-    for record in sorted(gang.waiting.values(), key=by_seq):
-        node = record.node
-        assert node is not None
-        # a verdict is dropped: the gang is being rejected already
-        give_back(state, record, _UNSCHEDULED, "rejected")
-        record.reason = reason
-        state.call.out.append(PodRejected(record.uid, node, reason))
+    _give_back(state, gang.waiting.values(), reason)
     count(state, gang, reason, backs_off=backs_off)
     infos = gang.infos.values()
     tried = [info for info in infos if info.attempt_started_at is not None]
@@ -85,6 +81,23 @@ def reject(
         gang.refused = None  # its backoff ends with time alone
     gang.untold = reason  # its pods are told once it is known where it belongs
     state.touch(gang)
+
+
+def evict_part(state: State, members: Collection[PodRecord], reason: str) -> None:
+    """Take some members of a gang off their nodes; the others run on, or wait on. O(members)."""
+    for record in sorted(members, key=by_seq):
+        evict(state, record, reason)
+    _give_back(state, [r for r in members if r.state is MemberState.WAITING], reason)
+
+
+def _give_back(state: State, waiting: Iterable[PodRecord], reason: str) -> None:
+    for record in sorted(waiting, key=by_seq):
+        node = record.node
+        assert node is not None
+        # a verdict is dropped: its gang, or its part of it, is being rejected already
+        give_back(state, record, _UNSCHEDULED, "rejected")
+        record.reason = reason
+        state.call.out.append(PodRejected(record.uid, node, reason))
 
 
 def apply_verdict(state: State, verdict: Verdict, *, backs_off: bool = True) -> None:

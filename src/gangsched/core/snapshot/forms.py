@@ -36,7 +36,7 @@ from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, Unsche
 from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.primitives.counters import MemberState
 from gangsched.quantity import is_seconds
-from gangsched.values.form_table import EFFECT, GROUP, POD
+from gangsched.values.form_table import EFFECT, GROUP, POD, ROLE
 from gangsched.values.forms import (
     BOOL,
     INT,
@@ -136,14 +136,21 @@ _GROUP: Final = Record(
     collected=many(row(STR, _POSITIVE)),
     kept_until=_MAYBE_INSTANT,
 )
+
+
+def _read_minimum(value: Any, path: str) -> Any:
+    return (ROLE if isinstance(value, dict) else _POSITIVE).read(value, path)
+
+
 _RESTART: Final = Record(
     RestartRow,
     group=STR,
+    path=STR,
     restarts=_COUNT,
     until=_PAST_OR_NEVER,
     is_held=BOOL,
     minimum=optional(_POSITIVE),
-    roles=many(row(STR, _POSITIVE)),
+    roles=many(row(STR, Form(ROLE.write, _read_minimum))),
     short_since=_MAYBE_INSTANT,
     failed_at=_PAST_OR_NEVER,
     due_at=_MAYBE_INSTANT,

@@ -140,7 +140,8 @@ def _read_restarts(state: State, rows: SnapshotRow) -> None:
     for n, row in enumerate(rows.restarts):
         path = f"restarts[{n}]"
         get(state.records.registry._groups, row.group, f"{path}.group")
-        unique(restarts.lives, row.group, f"{path}.group")
+        known, name = restarts.lives.get(row.group, {}), "path" if row.path else "group"
+        unique(known, row.path, f"{path}.{name}")
         expected = "false for a group that runs, or was never restarted"
         may_be_held = row.minimum is None and row.restarts and row.until > -math.inf
         require(may_be_held or not row.is_held, f"{path}.is_held", row.is_held, expected)
@@ -148,13 +149,17 @@ def _read_restarts(state: State, rows: SnapshotRow) -> None:
         require(row.restarts or row.minimum is not None, f"{path}.restarts", 0, expected)
         roles = FrozenMap(pairs_once(row.roles, f"{path}.roles"))
         minimum = None if row.minimum is None else GroupMinimum(row.minimum, roles)
+        is_part = minimum is None or minimum.part(row.path) is not None
+        require(is_part, f"{path}.path", row.path, "a copy or a role of its roles")
         since, due_at = row.short_since, row.due_at
         expected = "None for a group that does not run"
         require(since is None or minimum is not None, f"{path}.short_since", since, expected)
         expected = "None for a group that is neither short of members nor held"
         waits = since is not None or row.is_held
         require(due_at is None or waits, f"{path}.due_at", due_at, expected)
-        restarts.restore(row.group, GroupLife(runs_with=minimum, **kept("GroupLife", row)))
+        restarts.restore(
+            row.group, row.path, GroupLife(runs_with=minimum, **kept("GroupLife", row))
+        )
 
 
 def _read_charges(state: State, rows: SnapshotRow) -> None:

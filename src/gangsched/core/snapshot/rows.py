@@ -22,7 +22,7 @@ from gangsched.core.snapshot.kept_rows import BackfillRow, NominationRow
 from gangsched.errors import PluginError
 from gangsched.events import Effect
 from gangsched.explain import UnschedulableMember
-from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID, Resources
+from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID, Resources, Role
 from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.primitives.counters import MemberState
 from gangsched.resources import NOTHING
@@ -71,18 +71,19 @@ class GroupRow:
 @final
 @frozen(kw_only=True)
 class RestartRow:
-    """A ``GroupLife``: a group that runs, is held, or was restarted.
+    """A ``GroupLife``: a group, or the part of it at *path*, that runs, is held, or was restarted.
 
-    *minimum* and *roles* are what it runs with; *minimum* is None if it does not run. At *due_at*
-    it is looked at again; None for never.
+    *minimum* and *roles* are what the group specified when it ran last; *minimum* is None if it
+    does not run. At *due_at* it is looked at again; None for never.
     """
 
     group: GroupKey
+    path: str = ""
     restarts: int = 0
     until: float = -math.inf
     is_held: bool = False
     minimum: int | None = None
-    roles: tuple[tuple[str, int], ...] = ()
+    roles: tuple[tuple[str, int | Role], ...] = ()
     short_since: float | None = None
     failed_at: float = -math.inf
     due_at: float | None = None

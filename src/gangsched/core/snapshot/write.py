@@ -59,7 +59,11 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         labels=tuple(state.table._watched),
         groups=tuple(_group(state, info) for info in records.registry),
         group_arrivals=records.registry._numbers,
-        restarts=tuple(_restart(key, life) for key, life in state.restarts.lives.items()),
+        restarts=tuple(
+            _restart(key, path, life)
+            for key, lives in state.restarts.lives.items()
+            for path, life in lives.items()
+        ),
         charges=tuple(records.quotas._charges.values()),
         over_quota=tuple(records.quotas._waiting.items()),
         gangs=tuple(_gang(state, gang) for gang in records.gangs.values()),
@@ -115,10 +119,11 @@ def _group(state: State, info: PodGroupInfo) -> GroupRow:
     )
 
 
-def _restart(key: GroupKey, life: GroupLife) -> RestartRow:
+def _restart(key: GroupKey, path: str, life: GroupLife) -> RestartRow:
     minimum = life.runs_with
     return RestartRow(
         group=key,
+        path=path,
         minimum=None if minimum is None else minimum.members,
         roles=() if minimum is None else tuple(minimum.roles.items()),
         **kept("GroupLife", life),
