@@ -44,13 +44,13 @@ ORIGINS: Final = {
         "ProfileError ReentrantCallError TraceError UnknownPodError"
     ),
     "events": (
-        "Bind BindFailed Bound Effect Event Evict GroupBelowMinimum GroupBound GroupIncomplete "
-        "GroupPartlyBound GroupRejected GroupRemoved GroupRestarted GroupScheduled NodeAdded "
-        "NodeDeleted NodeUpdated Nominated "
-        "NominationLapsed Notice ObjectChanged ObjectDeleted PermitAllowed PermitRejected "
-        "PodAdded PodDeleted PodGroupAdded PodGroupDeleted PodGroupUpdated PodNotAdmitted "
-        "PodRefused PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting "
-        "PriorityOverruled Release RestartLimitReached VictimSearchExhausted VolumeChoice"
+        "Bind BindFailed Bound CopyBound Effect Event Evict GroupBelowMinimum GroupBound "
+        "GroupIncomplete GroupPartlyBound GroupRejected GroupRemoved GroupRestarted "
+        "GroupScheduled NodeAdded NodeDeleted NodeUpdated Nominated NominationLapsed Notice "
+        "ObjectChanged ObjectDeleted PermitAllowed PermitRejected PodAdded PodDeleted "
+        "PodGroupAdded PodGroupDeleted PodGroupUpdated PodNotAdmitted PodRefused PodRejected "
+        "PodScheduled PodUnschedulable PodUpdated PodWaiting PriorityOverruled Release "
+        "RestartLimitReached VictimSearchExhausted VolumeChoice"
     ),
     "explain": "Why",
     "gangs": "Gang gang",

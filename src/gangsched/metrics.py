@@ -312,7 +312,7 @@ class Metrics:
                 if effect.retry_after > now:
                     self._backoff_seconds.labels(self._profile).observe(effect.retry_after - now)
             case GroupBelowMinimum():
-                if self._counts_falls:
+                if self._counts_falls and not effect.path:
                     self.fell()
             case GroupRestarted():
                 self._restarted.labels(self._profile).inc()

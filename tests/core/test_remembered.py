@@ -129,7 +129,8 @@ def test_restored_object_has_the_kept_fields_of_its_row(name: str) -> None:
     pairs += [("Gang", records.gangs[row.key], row) for row in read.gangs]
     pairs += [("PodGroupInfo", records.registry.get(row.key), row) for row in read.groups]
     pairs += [("WaitingPod", records.waiting.get(row.uid), row) for row in read.waiting]
-    pairs += [("GroupLife", state.restarts.lives[row.group][row.path], row) for row in read.restarts]
+    lives = state.restarts.lives
+    pairs += [("GroupLife", lives[row.group][row.path], row) for row in read.restarts]
     known = state.nominations.known
     pairs += [("Nomination", known[records.gangs[row.gang]], row) for row in read.nominations]
     if read.backfill is not None:

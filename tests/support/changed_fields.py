@@ -147,6 +147,7 @@ GROUP: Final[Mapping[str, tuple[Any, ...]]] = {
     "restart": (None, RestartPolicy(), RestartPolicy(max_restarts=1)),
     "restarts": (0, 1, 7),
     "restarting_until": (None, 50.0, 500.0),
+    "copy_restarts": ({}, {"worker": (1, 50.0)}, {"worker": (2, None)}),
     "unmodelled": ((), ("spec.unknown",)),
 }
 NODE: Final[Mapping[str, tuple[Any, ...]]] = {

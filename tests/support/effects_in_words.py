@@ -15,6 +15,7 @@ from itertools import groupby
 from gangsched import (
     Bind,
     ClusterState,
+    CopyBound,
     Effect,
     Evict,
     GroupBelowMinimum,
@@ -137,12 +138,15 @@ def _line(effect: Effect | str) -> tuple[str, str, str]:
             return "started", _name(group), f"{scheduled} on nodes, after {waited:g}s"
         case GroupBound(group, _attempt, bound):
             return "runs", _name(group), f"{bound} bound"
+        case CopyBound(group, path, bound):
+            return "runs", f"{_name(group)} {path}", f"{bound} bound"
         case GroupPartlyBound(group, scheduled, minimum, uid, reason):
             return "runs in part", _name(group), f"{scheduled} of {minimum}; {_name(uid)}: {reason}"
-        case GroupBelowMinimum(group, scheduled, minimum):
-            return "below minimum", _name(group), f"{scheduled} of {minimum}"
-        case GroupRestarted(group, restarts, limit, until):
-            return "restarted", _name(group), f"{restarts} of {limit}, not before {until:g}s"
+        case GroupBelowMinimum(group, scheduled, minimum, path):
+            return "below minimum", f"{_name(group)} {path}".strip(), f"{scheduled} of {minimum}"
+        case GroupRestarted(group, restarts, limit, until, path):
+            told = f"{restarts} of {limit}, not before {until:g}s"
+            return "restarted", f"{_name(group)} {path}".strip(), told
         case GroupRemoved(group):
             return "removed", _name(group), ""
         case Nominated(group, _priority, places, victims):

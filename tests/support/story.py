@@ -16,6 +16,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import pytest
@@ -26,6 +27,7 @@ from gangsched import (
     BindFailed,
     Bound,
     ClusterState,
+    CopyBound,
     Effect,
     Event,
     Evict,
@@ -36,6 +38,7 @@ from gangsched import (
     Pod,
     PodAdded,
     PodDeleted,
+    PodGroup,
     PodGroupUpdated,
     PodUID,
     PodUpdated,
@@ -191,10 +194,10 @@ class Story:
                     self.binds.append(effect)
             elif isinstance(effect, Evict):
                 self._evict(effect)
-            elif isinstance(effect, GroupRestarted):
-                self._keep(effect.group, restarts=effect.restarts, restarting_until=effect.until)
+            elif isinstance(effect, GroupRestarted | CopyBound):
+                self._keep(effect.group, effect.noted_in)
             elif isinstance(effect, GroupBound):
-                self._keep(effect.group, restarting_until=None)
+                self._keep(effect.group, partial(evolve, restarting_until=None))
         if not self.holds_binds:
             self.finish_binds()
 
@@ -217,10 +220,10 @@ class Story:
         elif pod.deleted_at is None:
             self.tell(PodUpdated(evolve(pod, deleted_at=self.now)))
 
-    def _keep(self, key: GroupKey, **status: Any) -> None:
+    def _keep(self, key: GroupKey, noted_in: Callable[[PodGroup], PodGroup]) -> None:
         """Write the restarts of a group where a rebuilt scheduler finds them."""
         group = self.cluster.pod_group(key)
-        changed = None if group is None else evolve(group, **status)
+        changed = None if group is None else noted_in(group)
         if changed is not None and changed != group:
             self.tell(PodGroupUpdated(changed))
 

@@ -11,6 +11,7 @@ from gangsched import (
     BindFailed,
     Bound,
     ContainerImage,
+    CopyBound,
     Disk,
     Evict,
     GroupBelowMinimum,
@@ -161,6 +162,9 @@ def _groups(draw: st.DrawFn) -> PodGroup:
         restart=draw(st.none() | st.builds(RestartPolicy, max_restarts=st.integers(1, 9))),
         restarts=draw(st.integers(0, 9)),
         restarting_until=draw(st.none() | _instants),
+        copy_restarts=draw(
+            st.dictionaries(_texts, st.tuples(st.integers(1, 9), st.none() | _instants), max_size=2)
+        ),
     )
 
 
@@ -204,10 +208,11 @@ effects = st.one_of(
     st.builds(GroupRejected, _keys, _wholes, _strings, _endless),
     st.builds(GroupScheduled, _keys, _wholes, _wholes, _endless),
     st.builds(GroupBound, _keys, _wholes, _wholes),
+    st.builds(CopyBound, _keys, _texts, _wholes),
     st.builds(GroupPartlyBound, _keys, _wholes, _wholes, _uids, _strings),
-    st.builds(GroupBelowMinimum, _keys, _wholes, _wholes),
-    st.builds(GroupRestarted, _keys, _wholes, _wholes, _endless),
-    st.builds(RestartLimitReached, _keys, _wholes),
+    st.builds(GroupBelowMinimum, _keys, _wholes, _wholes, _strings),
+    st.builds(GroupRestarted, _keys, _wholes, _wholes, _endless, _strings),
+    st.builds(RestartLimitReached, _keys, _wholes, _strings),
     st.builds(GroupRemoved, _keys),
     st.builds(PodScheduled, _uids, _names),
     st.builds(

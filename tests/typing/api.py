@@ -17,6 +17,7 @@ from gangsched import (
     BindFailed,
     Bound,
     ClusterState,
+    CopyBound,
     Coscheduling,
     CycleState,
     Effect,
@@ -243,7 +244,7 @@ def perform(effect: Effect) -> Event | None:
             print(uid, node, reason)
         case PodScheduled(uid, node):
             print(uid, node)
-        case GroupPartlyBound() | GroupBound() | GroupBelowMinimum() | GroupRemoved():
+        case GroupPartlyBound() | GroupBound() | CopyBound() | GroupBelowMinimum() | GroupRemoved():
             assert_type(effect.group, GroupKey)
         case GroupRestarted(group, restarts, limit, until):
             print(group, restarts, limit, until)

@@ -45,6 +45,7 @@ VALUES: list[Any] = [
     events.GroupRejected(KEY, 1, "why", 11.0),
     events.GroupScheduled(KEY, 1, 2, 0.5),
     events.GroupBound(KEY, 1, 2),
+    events.CopyBound(KEY, "decode/1", 2),
     events.GroupPartlyBound(KEY, 1, 2, UID, "no"),
     events.GroupBelowMinimum(KEY, 1, 2),
     events.GroupRestarted(KEY, 1, 6, 10.0),

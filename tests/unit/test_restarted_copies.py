@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import pytest
 from attrs import evolve
 
 from gangsched import (
+    CopyBound,
     GroupBelowMinimum,
     GroupKey,
     GroupRejected,
@@ -17,13 +17,11 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     PodGroupUpdated,
-    PodPhase,
     RestartLimitReached,
     RestartPolicy,
     Role,
     presets,
 )
-from gangsched.explain import NotAdmitted
 from gangsched.testing import make_node, make_pod
 from support.story import Story, Way, each_way
 
@@ -114,11 +112,8 @@ def test_group_that_falls_with_its_copies_is_restarted_and_they_are_not() -> Non
 
 @each_way
 def test_copy_that_lost_a_worker_is_restarted_alone(way: Way) -> None:
-    if way is Way.REBUILT:
-        pytest.skip("no PodGroup says which copies are being restarted")
     story = serving(decode(), way)
     story.delete("1-worker-0")
-    story.interrupt()
     settle(story)
     assert story.of(GroupBelowMinimum) == [GroupBelowMinimum(KEY, 2, 3, "decode/1")]
     assert story.of(GroupRestarted) == [GroupRestarted(KEY, 1, 2, 111.0, "decode/1")]
@@ -136,6 +131,10 @@ def test_copy_that_lost_a_worker_is_restarted_alone(way: Way) -> None:
     story.run(until=113.0)
     assert sorted(story.bound) == sorted([*names(0, 2, 3), *names(1, series="b")])
     assert len(story.of(GroupRestarted)) == 1, "it is counted once"
+    assert story.of(CopyBound) == [CopyBound(KEY, "decode/1", 3)]
+    group = story.cluster.pod_group(KEY)
+    assert group is not None
+    assert group.copy_restarts == {"decode/1": (1, None)}, "its status says it"
 
 
 def test_member_is_not_replaced_while_its_copy_may_be_restarted() -> None:
@@ -157,7 +156,7 @@ def test_backoff_of_a_copy_holds_only_its_own_members() -> None:
     create(story, names(2, series="b"))
     story.run(until=103.0)
     assert sorted(story.bound) == sorted([*names(0, 3), *names(2, series="b")])
-    assert isinstance(story.scheduler.why(KEY), NotAdmitted)
+    assert "decode/1 of pod group default/serve is being restarted" in str(story.scheduler.why(KEY))
     story.run(until=110.9)
     assert not any(name.startswith("b1") for name in story.bound)
     story.run(until=111.0)
@@ -187,8 +186,6 @@ def test_copy_with_an_elastic_worker_is_restarted_below_its_minimum() -> None:
 
 @each_way
 def test_copy_is_restarted_until_its_limit_and_then_keeps_its_members(way: Way) -> None:
-    if way is Way.REBUILT:
-        pytest.skip("no PodGroup says how often a copy was restarted")
     story = serving(decode(), way)
     for name, later in (("", "a"), ("a", "b"), ("b", "c")):
         story.run(until=story.now + 99.0)
@@ -259,7 +256,7 @@ def test_loss_of_a_copy_is_told_where_nothing_can_be_evicted() -> None:
 
 
 def test_role_of_pods_is_restarted_alone() -> None:
-    roles = {"router": Role(2, restart=ALONE), "worker": 2}
+    roles: dict[str, int | Role] = {"router": Role(2, restart=ALONE), "worker": 2}
     story = Story(lambda c: presets.gang(c, can_evict=True), holds_evictions=True)
     story.tell(NodeAdded(make_node("n", cpu=9)))
     story.tell(PodGroupAdded(PodGroup(name="serve", roles=roles)))

@@ -139,7 +139,8 @@ class HostShell(Generic[J, D]):
         """Hand events in, in order: nodes that come and go, pods that have failed.
 
         If a pod of a job with a restart policy is lost, the rest of the job is evicted, and all its
-        pods start again. A pod is lost if it has failed, or if it or its node is deleted.
+        pods start again; of a copy with a policy of its own, those of the copy. A pod is lost if it
+        has failed, or if it or its node is deleted.
 
         Raises:
             InvalidValueError: One is not an event; none was handed in.
@@ -342,7 +343,7 @@ class _Watch:
             if isinstance(effect, GroupRestarted):
                 with self._host._lock:
                     job = self._host._jobs.job(effect.group)
-                    events = [] if job is None else job.requeue_lost()
+                    events = [] if job is None else job.requeue_lost(effect.path)
                 self._host.driver.tell(*events)
 
     def settled(self, now: float) -> None:

@@ -9,9 +9,10 @@ Rules:
       placed a quorum. A job that is cancelled before it started never starts;
   R4  the pods and the group of a job carry the instant of its submission, since the queue orders
       jobs by it;
-  R5  a pod of a job with a restart policy that is lost has failed. If it were deleted, nothing
-      would tell a lost machine from a job that is withdrawn. When the job is restarted, its lost
-      pods are queued again, as its evicted pods are.
+  R5  a pod with a restart policy, that of its job or of a copy that it is part of, has failed if
+      it is lost. If it were deleted, nothing would tell a lost machine from a job that is
+      withdrawn. When the job or the copy is restarted, its lost pods are queued again, as its
+      evicted pods are.
 """
 
 from __future__ import annotations
@@ -185,9 +186,22 @@ class Submitted(Generic[E]):
         self._settle()
 
     @property
-    def policy(self) -> RestartPolicy | None:
-        """Whether the job is restarted; None for never."""
-        return None if self.group is None else self.group.restart
+    def policies(self) -> Mapping[str, RestartPolicy]:
+        """The restart policies of the job, by what they are about: ``""`` for all of it."""
+        group = self.group
+        if group is None:
+            return {}
+        own = {} if group.restart is None else {"": group.restart}
+        return {**own, **tree_of(group.min_available, group.roles).restarted}
+
+    def is_restarted(self, uid: PodUID) -> bool:
+        """Return whether a pod starts again with others if it is lost."""
+        return any(self._is_within(uid, path) for path in self.policies)
+
+    def _is_within(self, uid: PodUID, path: str) -> bool:
+        claim = membership(self.pods[uid])
+        role = None if claim is None or self.group is None else self.group.path_of(claim.role)
+        return not path or f"{role or ''}/".startswith(f"{path}/")
 
     def failed(self, uid: PodUID) -> PodUpdated:
         """Return that a placed pod has failed."""
@@ -199,10 +213,14 @@ class Submitted(Generic[E]):
         self.lost.add(uid)
         self.places.pop(uid, None)
 
-    def requeue_lost(self) -> list[Event]:
-        """Return the events that queue the lost pods again, and forget that they are lost."""
-        lost = [uid for uid in self.pods if uid in self.lost]
-        self.lost.clear()
+    def requeue_lost(self, path: str) -> list[Event]:
+        """Return the events that queue lost pods again, and forget that they are lost.
+
+        Args:
+            path: The copy that is restarted; ``""`` if all of the job is.
+        """
+        lost = [uid for uid in self.pods if uid in self.lost and self._is_within(uid, path)]
+        self.lost.difference_update(lost)
         return [event for uid in lost for event in (PodDeleted(uid), PodAdded(self.pods[uid]))]
 
     def _has_quorum(self) -> bool:
@@ -246,9 +264,9 @@ class SubmittedJobs(Generic[E]):
 
     def put(self, made: Submitted[E], *, can_evict: bool) -> Submitted[E]:
         """Add a job that was made elsewhere; see ``add``."""
-        if made.policy is not None and not can_evict:
+        if made.policies and not can_evict:
             expected = "None, or a host with evict: a restart evicts the pods that are left"
-            raise InvalidValueError("restart", made.policy, expected)
+            raise InvalidValueError("restart", next(iter(made.policies.values())), expected)
         if made.key in self._jobs:
             raise InvalidValueError("key", made.key, "unused: finish or cancel that job first")
         for uid in made.pods:
@@ -276,14 +294,16 @@ class SubmittedJobs(Generic[E]):
         for event in events:
             if isinstance(event, PodDeleted):
                 job = self._of.get(event.uid)
-                is_lost = job is not None and job.policy is not None and event.uid in job.places
+                is_lost = (
+                    job is not None and event.uid in job.places and job.is_restarted(event.uid)
+                )
                 yield job.failed(event.uid) if job is not None and is_lost else event
                 continue
             yield event
             if isinstance(event, NodeDeleted):
                 for job in self._jobs.values():
-                    for uid, node in job.places.items() if job.policy is not None else ():
-                        if node == event.name:
+                    for uid, node in job.places.items() if job.policies else ():
+                        if node == event.name and job.is_restarted(uid):
                             yield job.failed(uid)
 
     def job_of(self, uid: PodUID) -> Submitted[E] | None:

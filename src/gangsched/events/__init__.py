@@ -38,6 +38,7 @@ from gangsched.events._effects import (
     VolumeChoice,
 )
 from gangsched.events._notices import (
+    CopyBound,
     GroupBelowMinimum,
     GroupBound,
     GroupIncomplete,
@@ -64,6 +65,7 @@ __all__ = [
     "Bind",
     "BindFailed",
     "Bound",
+    "CopyBound",
     "Effect",
     "Event",
     "Evict",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TypeAlias, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from gangsched.model import GroupKey, NodeName, PodUID
+from gangsched.model import GroupKey, NodeName, PodGroup, PodUID
 
 __all__ = [
+    "CopyBound",
     "GroupBelowMinimum",
     "GroupBound",
     "GroupIncomplete",
@@ -200,6 +201,29 @@ class GroupBound:
 
 @final
 @frozen
+class CopyBound:
+    """A copy, or a role, that was restarted alone is bound, and runs again.
+
+    Attributes:
+        group: The group.
+        path: The path of the copy or the role in the group, such as ``decode/1``.
+        bound: The number of its members that are bound.
+    """
+
+    group: GroupKey
+    path: str
+    bound: int
+
+    def noted_in(self, group: PodGroup) -> PodGroup:
+        """Return the group with a status that says no more that the copy is being restarted."""
+        restarts, _until = group.copy_restarts.get(self.path, (0, None))
+        if not restarts:
+            return group
+        return evolve(group, copy_restarts={**group.copy_restarts, self.path: (restarts, None)})
+
+
+@final
+@frozen
 class GroupPartlyBound:
     """A bind failed, and too few members of the group hold a node for it to run.
 
@@ -253,15 +277,16 @@ class GroupRestarted:
     The effects that evict them follow. The group starts again as a whole, when all its old pods are
     gone or given up, its controller has created new ones, and the backoff is over. The groups of a
     bundle are restarted together, each with a notice. ``GroupBound`` says that it
-    runs again. With a *path*, only this copy or role is restarted, and the others run on.
+    runs again. With a *path*, only this copy or role is restarted, and the others run on; then
+    ``CopyBound`` says that it runs again.
 
     Attributes:
         group: The group.
         restarts: How often the group was restarted, this time included. Keep it where the next
-            scheduler finds it, as ``PodGroup.restarts``.
+            scheduler finds it, as ``PodGroup.restarts``: ``noted_in`` returns that.
         limit: The limit of its policy.
         until: The end of the backoff; to be kept as ``PodGroup.restarting_until`` until the group
-            is bound.
+            is bound, or that of a copy in ``PodGroup.copy_restarts``.
         path: The copy or the role that is restarted alone, such as ``decode/1``; empty for the
             group. *restarts* counts its own restarts then.
     """
@@ -271,6 +296,13 @@ class GroupRestarted:
     limit: int
     until: float
     path: str = ""
+
+    def noted_in(self, group: PodGroup) -> PodGroup:
+        """Return the group with this restart in its status, for the next scheduler."""
+        if self.path:
+            copies = {**group.copy_restarts, self.path: (self.restarts, self.until)}
+            return evolve(group, copy_restarts=copies)
+        return evolve(group, restarts=self.restarts, restarting_until=self.until, copy_restarts={})
 
 
 @final
@@ -390,6 +422,7 @@ Notice: TypeAlias = (
     | GroupRejected
     | GroupScheduled
     | GroupBound
+    | CopyBound
     | GroupPartlyBound
     | GroupBelowMinimum
     | GroupRestarted

@@ -12,7 +12,8 @@
 - ``GroupBelowMinimum``: event ``BelowMinimum`` of the group, see ``_below_minimum``. The same for
   a gang that was whole, and that lost a member before this scheduler listed it, or whose minimum
   is raised.
-- ``GroupRestarted``: event ``Restarted`` of the group, and its annotations.
+- ``GroupRestarted``: event ``Restarted`` of the group, and its annotations; the same for a copy.
+- ``CopyBound``: event ``Bound`` of the group, and its annotations.
 - ``RestartLimitReached``: event ``RestartLimitReached`` of the group.
 - ``GroupRejected``: event ``FailedScheduling`` of the group and of each pending member that is
   told, the condition ``PodGroupInitiallyScheduled=False``, and ``PodScheduled=False`` of each
@@ -47,6 +48,7 @@ from typing import Final, final
 
 from gangsched.events import (
     Bind,
+    CopyBound,
     Effect,
     Event,
     Evict,
@@ -164,6 +166,8 @@ class Effects:
             self._said.pop(event.key, None)
             self._forget_timer(event.key)
             self._note_whole(event.key)
+            if self._restarts is not None:
+                self._restarts.forget(event.key)
         elif isinstance(event, PodGroupAdded | PodGroupUpdated):
             self._note_whole(event.group.key)
 
@@ -242,13 +246,19 @@ class Effects:
             case GroupPartlyBound():
                 self._group_partly_bound(effect)
             case GroupBelowMinimum():
-                if not self._is_settled:
-                    self._fallen.add(effect.group)
-                self._below_minimum.fell(effect)
+                if not effect.path:  # a copy is reported when it is restarted
+                    if not self._is_settled:
+                        self._fallen.add(effect.group)
+                    self._below_minimum.fell(effect)
             case GroupRestarted():
                 self._group_restarted(effect)
-            case RestartLimitReached(key, restarts):
-                note = f"It was restarted {restarts} times, its limit, and fell below its minimum"
+            case CopyBound():
+                self._copy_bound(effect)
+            case RestartLimitReached(key, restarts, path):
+                note = (
+                    f"{path or 'It'} was restarted {restarts} times, its limit,"
+                    " and fell below its minimum"
+                )
                 self._warn(key, "RestartLimitReached", note)
             case GroupRejected():
                 self._group_rejected(effect)
@@ -370,15 +380,26 @@ class Effects:
             self._events.record(regarding, "Warning", "PartlyBound", "Binding", note)
 
     def _group_restarted(self, restarted: GroupRestarted) -> None:
-        self._partial.restarted(restarted.group)
-        self._below_minimum.restarted(restarted.group)
+        if not restarted.path:
+            self._partial.restarted(restarted.group)
+            self._below_minimum.restarted(restarted.group)
         if self._restarts is not None:
-            self._restarts.restarted(restarted)
+            self._restarts.note(restarted)
+        of_copy = f"{restarted.path} fell below its minimum: " if restarted.path else ""
         note = (
-            f"Restart {restarted.restarts} of {restarted.limit}: its other members are evicted,"
+            f"{of_copy}{'r' if of_copy else 'R'}estart {restarted.restarts} of"
+            f" {restarted.limit}: its other members are evicted,"
             f" and it starts again not before {whole_seconds(restarted.until)}"
         )
         self._warn(restarted.group, "Restarted", note)
+
+    def _copy_bound(self, bound: CopyBound) -> None:
+        if self._restarts is not None:
+            self._restarts.note(bound)
+        regarding = self._regarding_group(bound.group)
+        if regarding is not None:
+            note = f"{bound.path} runs again: {bound.bound} members are bound"
+            self._events.record(regarding, "Normal", "Bound", "Binding", note)
 
     def _fell(self, key: GroupKey, note: str) -> None:
         self._report_fall()

@@ -1,7 +1,7 @@
 """How often groups were restarted, written on the groups, where the next leader reads it.
 
 The status of a PodGroup has no place for it in any API, and the status subresource changes nothing
-but the status. So it is two annotations of the group; see ``gangsched.manifests.restarts``.
+but the status. So it is annotations of the group; see ``gangsched.manifests.restarts``.
 
 Rules:
   R1  a restart is written before the first of its pods is evicted. A leader that is replaced in
@@ -9,7 +9,8 @@ Rules:
   R2  a patch names the UID, so a group that was created anew is not changed;
   R3  if the API server cannot be written to for *patience* seconds, the evictions go on: a gang
       that is broken must not hold its nodes because of a count;
-  R4  of one group only the latest state waits.
+  R4  of one group only the latest state waits. What is written meanwhile shows in the cache late,
+      so the next state is made of the one before it.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, final
 from urllib.parse import quote
 
+from attrs import evolve
+
 from gangsched.errors import GangschedError
-from gangsched.events import Evict, GroupRestarted
+from gangsched.events import CopyBound, Evict, GroupRestarted
 from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._facts import GroupFacts
 from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
 from gangsched.manifests.restarts import restart_annotations
-from gangsched.model import GroupKey
+from gangsched.model import GroupKey, PodGroup
 
 __all__ = ["RestartNotes"]
 
@@ -50,22 +54,22 @@ class RestartNotes:
         self._requests = requests
         self._cache = cache
         self._patience = patience
-        self._states: dict[GroupKey, tuple[int, float | None]] = {}
+        self._states: dict[GroupKey, PodGroup] = {}
+        self._latest: dict[GroupKey, PodGroup] = {}
         self._written: dict[GroupKey, asyncio.Event] = {}
         self._queued = asyncio.Event()
 
-    def restarted(self, notice: GroupRestarted) -> None:
-        """Queue that a group is restarted."""
-        self._put(notice.group, notice.restarts, notice.until)
+    def note(self, notice: GroupRestarted | CopyBound) -> None:
+        """Queue that a group or a copy is restarted, or that a copy runs again."""
+        self._put(notice.group, notice.noted_in)
 
     def bound(self, key: GroupKey) -> None:
         """Queue that a group runs again, if its annotations say that it is being restarted."""
-        group = self._cache.cluster.pod_group(key)
-        waiting = self._states.get(key)
-        if waiting is not None:
-            self._put(key, waiting[0], None)
-        elif group is not None and group.restarting_until is not None:
-            self._put(key, group.restarts, None)
+        self._put(key, partial(evolve, restarting_until=None))
+
+    def forget(self, key: GroupKey) -> None:
+        """Forget a group that is deleted."""
+        self._latest.pop(key, None)
 
     async def written(self, key: GroupKey | None) -> None:
         """Wait until what is queued for a group is written, but not longer than the patience."""
@@ -95,25 +99,29 @@ class RestartNotes:
             await self._queued.wait()
             self._queued.clear()
             for key in list(self._states):
-                restarts, until = self._states.pop(key)
+                state = self._states.pop(key)
                 try:
-                    await self._write(key, restarts, until)
+                    await self._write(key, state)
                 except GangschedError as error:
                     _log.warning("restarts not written: %s", error)
                 finally:
                     if key not in self._states:
                         self._written.pop(key).set()
 
-    def _put(self, key: GroupKey, restarts: int, until: float | None) -> None:
-        self._states[key] = (restarts, until)
+    def _put(self, key: GroupKey, noted_in: Callable[[PodGroup], PodGroup]) -> None:
+        group = self._latest.get(key) or self._cache.cluster.pod_group(key)
+        changed = None if group is None else noted_in(group)
+        if changed is None or changed == group:
+            return
+        self._states[key] = self._latest[key] = changed
         self._written.setdefault(key, asyncio.Event())
         self._queued.set()
 
-    async def _write(self, key: GroupKey, restarts: int, until: float | None) -> None:
+    async def _write(self, key: GroupKey, group: PodGroup) -> None:
         facts = self._cache.group_facts(key)
         if facts is None:
             return
-        notes = restart_annotations(restarts, until)
+        notes = restart_annotations(group)
         response = await self._requests.patch(
             _path(facts),
             body=to_json({"metadata": {"uid": facts.identity.uid, "annotations": notes}}),

@@ -4,11 +4,13 @@ No dialect has fields for them. The annotations are read from PodGroups of every
 
 Rules:
   R1  a group is restarted only if ``RESTART_POLICY`` says so;
-  R2  the last two annotations are status: the scheduler writes them, and reads them when it begins.
+  R2  the last three annotations are status: the scheduler writes them, and reads them when it
+      begins.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Any, Final
@@ -16,9 +18,10 @@ from typing import Any, Final
 from gangsched.errors import InvalidValueError
 from gangsched.manifests.fields import Field
 from gangsched.manifests.manifest import Manifest
-from gangsched.model import RestartPolicy
+from gangsched.model import PodGroup, RestartPolicy
 
 __all__ = [
+    "COPY_RESTARTS",
     "LONGEST_BACKOFF",
     "MAX_RESTARTS",
     "RESTARTING_UNTIL",
@@ -46,6 +49,10 @@ RESTARTS: Final = "gangsched.io/restarts"
 
 RESTARTING_UNTIL: Final = "gangsched.io/restarting-until"
 """While a restart is under way, the end of its backoff, in seconds since 1970."""
+
+COPY_RESTARTS: Final = "gangsched.io/copy-restarts"
+"""The same for each copy or role that was restarted alone, as JSON, such as
+``{"decode/1": [1, 1767225600]}``. The instant is null while no restart is under way."""
 
 _WHOLE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _SECONDS: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
@@ -76,19 +83,46 @@ def restarts_of(manifest: Manifest) -> dict[str, Any]:
         found["restarts"] = _whole(notes[RESTARTS], 0, least=0)
     if notes[RESTARTING_UNTIL].text():
         found["restarting_until"] = _instant(notes[RESTARTING_UNTIL])
+    if notes[COPY_RESTARTS].text():
+        found["copy_restarts"] = _of_copies(notes[COPY_RESTARTS])
     return found
 
 
-def restart_annotations(restarts: int, until: float | None) -> dict[str, str | None]:
+def restart_annotations(group: PodGroup) -> dict[str, str | None]:
     """Return the annotations that say how often a group was restarted, for a merge patch.
 
-    Args:
-        restarts: How often it was restarted.
-        until: The end of the backoff while a restart is under way; None removes the annotation.
+    Without a restart under way, or without restarts of copies, None removes the annotation.
     """
-    if until is None:
-        return {RESTARTS: str(restarts), RESTARTING_UNTIL: None}
-    return {RESTARTS: str(restarts), RESTARTING_UNTIL: str(math.ceil(until))}
+    until = group.restarting_until
+    copies = {
+        path: (restarts, None if until is None else math.ceil(until))
+        for path, (restarts, until) in group.copy_restarts.items()
+    }
+    return {
+        RESTARTS: str(group.restarts),
+        RESTARTING_UNTIL: None if until is None else str(math.ceil(until)),
+        COPY_RESTARTS: json.dumps(copies) if copies else None,
+    }
+
+
+def _of_copies(field: Field) -> dict[str, tuple[int, float | None]]:
+    expected = "a JSON object with a whole number >= 1 and an instant or null for each path"
+    try:
+        found: Any = json.loads(field.text())
+    except ValueError:
+        raise field.refuse(expected) from None
+    is_right = isinstance(found, dict) and all(
+        path
+        and isinstance(pair, list)
+        and len(pair) == 2
+        and type(pair[0]) is int
+        and pair[0] >= 1
+        and (pair[1] is None or (type(pair[1]) is int and abs(pair[1]) < 10**12))
+        for path, pair in found.items()
+    )
+    if not is_right:
+        raise field.refuse(expected)
+    return {path: (pair[0], pair[1]) for path, pair in found.items()}
 
 
 def _whole(field: Field, default: int, *, least: int = 1) -> int:

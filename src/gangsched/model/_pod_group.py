@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast, final
 
 from attrs import Factory, field, frozen
@@ -58,6 +58,26 @@ def _check_key(_owner: object, attribute: Any, key: object) -> None:
 def _check_restarts(_owner: object, _attribute: object, value: object) -> None:
     if type(value) is not int or value < 0:
         raise InvalidValueError("restarts", value, "an int >= 0")
+
+
+def _as_restarts(given: Mapping[str, tuple[int, float | None]]) -> Any:
+    if not isinstance(given, Mapping) or isinstance(given, Resources):
+        return given
+    return FrozenMap(
+        {key: tuple(each) if isinstance(each, list) else each for key, each in given.items()}
+    )
+
+
+def _check_copy_restarts(_owner: object, _attribute: object, value: object) -> None:
+    expected = "a mapping of paths to pairs of an int >= 1 and an instant or None"
+    if not isinstance(value, Mapping) or isinstance(value, Resources):
+        raise InvalidValueError("copy_restarts", value, expected)
+    for path, pair in cast("Mapping[object, object]", value).items():
+        if not isinstance(path, str) or not path:
+            raise InvalidValueError("copy_restarts", path, expected)
+        restarts, until = pair if isinstance(pair, tuple) and len(pair) == 2 else (0, None)
+        if type(restarts) is not int or restarts < 1 or not (until is None or is_seconds(until)):
+            raise InvalidValueError(f"copy_restarts[{path!r}]", pair, expected)
 
 
 def _least(group: PodGroup) -> Any:
@@ -121,6 +141,8 @@ class PodGroup:
             sees the group for the first time goes on from there.
         restarting_until: While a restart is under way, the instant before which the group must not
             start again, as its status says; None for no restart under way.
+        copy_restarts: The same for each copy or role with a policy of its own, by its path:
+            ``{"decode/1": (1, 111.0)}``. See ``GroupRestarted.noted_in``.
         unmodelled: The hard constraints of the group that this library does not know, each in
             words. The pods of a group with one are not scheduled.
 
@@ -162,6 +184,9 @@ class PodGroup:
     restarts: int = field(default=0, validator=of_group(_check_restarts))
     restarting_until: float | None = field(
         default=None, validator=of_group(optional(check_instant))
+    )
+    copy_restarts: FrozenMap[tuple[int, float | None]] = field(
+        default=EMPTY, converter=_as_restarts, validator=of_group(_check_copy_restarts)
     )
     unmodelled: tuple[str, ...] = field(
         default=(), converter=as_names, validator=of_group(check_each(str, "a string"))

@@ -164,7 +164,7 @@ class _Trial:
 def _group(job: Job, *, as_group: bool) -> PodGroup | None:
     """Return the group of a job; for the pods of a controller, one that starts them together."""
     if job.spec is not None:
-        fresh = evolve(job.spec, restarts=0, restarting_until=None)
+        fresh = evolve(job.spec, restarts=0, restarting_until=None, copy_restarts={})
         return fresh if as_group else evolve(fresh, topology=None, bundle=())
     if job.kind != "job":
         return None

@@ -33,6 +33,7 @@ from gangsched.events import (
     Bind,
     BindFailed,
     Bound,
+    CopyBound,
     Effect,
     Event,
     Evict,
@@ -48,9 +49,11 @@ from gangsched.events import (
     PodUpdated,
     PodWaiting,
 )
+from gangsched.membership import membership
 from gangsched.memory import InMemoryCluster
-from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
+from gangsched.model import GroupKey, NodeName, PodGroup, PodPhase, PodUID
 from gangsched.model._pod_copy import pod_with_fields
+from gangsched.primitives.gang_tree import group_tree
 from gangsched.protocols import ClusterState, Observer
 from gangsched.replay import RecordedScheduler
 from gangsched.scheduler import QueueEntry, Scheduler
@@ -78,7 +81,7 @@ _Maker: TypeAlias = Callable[[ClusterState], Scheduler | RecordedScheduler]
 _Fate: TypeAlias = BindFails | BindAnswerLost | None
 
 
-_PERFORMED: Final = frozenset((Bind, Evict, GroupBound, GroupRestarted, PodWaiting))
+_PERFORMED: Final = frozenset((Bind, CopyBound, Evict, GroupBound, GroupRestarted, PodWaiting))
 """The effects of which something follows in the cluster, or that may meet a fault."""
 _READ: Final = _PERFORMED | RECORDED
 """The effects that a run reads at all: the others are notices."""
@@ -343,16 +346,29 @@ class WorkloadRun:
             self._recreate(uid)
 
     def _has_reached_its_limit(self, uid: PodUID) -> bool:
-        """Return whether the group of a pod was restarted as often as its policy allows."""
-        job = self.usage.jobs.of(uid)
+        """Return whether what a pod restarts with was restarted as often as its policy allows."""
+        job, pod = self.usage.jobs.of(uid), self.cluster.pod(uid)
         group = None if job is None or job.spec is None else self.cluster.pod_group(job.spec.key)
-        policy = None if group is None else group.restart
-        return policy is not None and group is not None and group.restarts >= policy.max_restarts
+        if group is None or pod is None:
+            return False
+        if group.restart is not None and group.restarts >= group.restart.max_restarts:
+            return True
+        claim = membership(pod)
+        role = f"{'' if claim is None else group.path_of(claim.role) or ''}/"
+        return any(
+            role.startswith(f"{path}/")
+            and group.copy_restarts.get(path, (0, None))[0] >= policy.max_restarts
+            for path, policy in group_tree(group.key, group, None).restarted.items()
+        )
 
     def _is_restarted(self, uid: PodUID) -> bool:
         """Return whether the group of a pod has a restart policy, and so a controller."""
         job = self.usage.jobs.of(uid)
-        return job is not None and job.spec is not None and job.spec.restart is not None
+        if job is None or job.spec is None:
+            return False
+        return job.spec.restart is not None or bool(
+            group_tree(job.spec.key, job.spec, None).restarted
+        )
 
     # Effects --------------------------------------------------------------------------------
 
@@ -378,19 +394,16 @@ class WorkloadRun:
                 self._bind(effect)
             elif isinstance(effect, Evict):
                 self._recreate(effect.uid)
-            elif isinstance(effect, GroupRestarted):
-                self._keep_restart(effect.group, effect.restarts, effect.until)
+            elif isinstance(effect, GroupRestarted | CopyBound):
+                self._keep_restart(effect.group, effect.noted_in)
             elif isinstance(effect, GroupBound):
-                self._keep_restart(effect.group, None, None)
+                self._keep_restart(effect.group, partial(evolve, restarting_until=None))
 
-    def _keep_restart(self, key: GroupKey, restarts: int | None, until: float | None) -> None:
+    def _keep_restart(self, key: GroupKey, noted_in: Callable[[PodGroup], PodGroup]) -> None:
         """Write the restarts of a group into its status, where a new scheduler finds them."""
         group = self.cluster.pod_group(key)
-        if group is None:
-            return
-        count = group.restarts if restarts is None else restarts
-        after = evolve(group, restarts=count, restarting_until=until)
-        if after != group:
+        after = None if group is None else noted_in(group)
+        if after is not None and after != group:
             self._happen(PodGroupUpdated(after))
 
     def _vanish(self, name: NodeName, faults: Sequence[object]) -> None:

@@ -16,6 +16,7 @@ from gangsched.events import (
     Bind,
     BindFailed,
     Bound,
+    CopyBound,
     Effect,
     Event,
     Evict,
@@ -74,6 +75,11 @@ def human_duration(seconds: float) -> str:
 
 def _members(count: int) -> str:
     return "1 member" if count == 1 else f"{count} members"
+
+
+def _of(path: str, verb: str) -> str:
+    """Return a verb, with the copy of the group that does it if it is only one."""
+    return f"{path} {verb.lower()}" if path else verb
 
 
 def _more_members(count: int) -> str:
@@ -245,20 +251,29 @@ class EventLog:
             case GroupBound(group, attempt, bound):
                 text = f"Attempt {attempt}: {_members(bound)} bound, it runs"
                 self._say(now, _NORMAL, "Bound", f"podgroup/{group}", text)
+            case CopyBound(group, path, bound):
+                text = f"{path}: {_members(bound)} bound, it runs again"
+                self._say(now, _NORMAL, "Bound", f"podgroup/{group}", text)
             case GroupPartlyBound(group, scheduled, minimum, uid, reason):
                 text = (
                     f"Runs in part: {_members(scheduled)} of {minimum} on nodes,"
                     f" {self._pod(uid)} is not bound: {reason}"
                 )
                 self._say(now, _WARNING, "PartlyBound", f"podgroup/{group}", text)
-            case GroupBelowMinimum(group, scheduled, minimum):
-                text = f"Has {_members(scheduled)} of {minimum} on nodes"
+            case GroupBelowMinimum(group, scheduled, minimum, path):
+                text = f"{_of(path, 'Has')} {_members(scheduled)} of {minimum} on nodes"
                 self._say(now, _WARNING, "BelowMinimum", f"podgroup/{group}", text)
-            case GroupRestarted(group, restarts, limit, until):
-                text = f"Restart {restarts} of {limit}; no start before {_instant(until)}"
+            case GroupRestarted(group, restarts, limit, until, path):
+                text = (
+                    f"{_of(path, 'Restart')} {restarts} of {limit};"
+                    f" no start before {_instant(until)}"
+                )
                 self._say(now, _WARNING, "Restarted", f"podgroup/{group}", text)
-            case RestartLimitReached(group, restarts):
-                text = f"Was restarted {restarts} times, the limit: it keeps the members it has"
+            case RestartLimitReached(group, restarts, path):
+                text = (
+                    f"{_of(path, 'Was')} restarted {restarts} times, the limit:"
+                    " it keeps the members it has"
+                )
                 self._say(now, _WARNING, "RestartLimitReached", f"podgroup/{group}", text)
             case GroupRemoved(group):
                 self._say(now, _NORMAL, "Removed", f"podgroup/{group}", "Has no pod any more")

@@ -5,7 +5,8 @@ compares that with the cluster. So it holds for any plugins and any configuratio
 
 Laws of restarts:
   R1  no member is bound while a pod is on a node that was there when its group was restarted. A pod
-      that has been terminating for as long as the longest backoff of the policy is left out;
+      that has been terminating for as long as the longest backoff of the policy is left out. Of a
+      copy that is restarted alone, R1 to R4 are about its own members;
   R2  no member is bound before the backoff of the restart is over;
   R3  restarts are counted one by one, up to the limit of the policy and not beyond;
   R4  the members that are left are evicted.
@@ -25,7 +26,7 @@ know of. So they hold where no event and no answer is lost or late.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol, final
+from typing import Protocol, TypeAlias, final
 
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
@@ -44,11 +45,15 @@ from gangsched.explain import NotAdmitted, Why
 from gangsched.membership import membership
 from gangsched.model import GroupKey, Pod, PodUID, Resources, RestartPolicy
 from gangsched.options.quota import EXCEEDED, Quota
+from gangsched.primitives.gang_tree import group_tree
 from gangsched.protocols import ClusterState
 from gangsched.resources import NOTHING
 from gangsched.values.seconds import format_instant
 
 __all__ = ["QuotaLaw", "RestartLaw"]
+
+_Part: TypeAlias = tuple[GroupKey, str]
+"""A group, and the path of a copy in it; ``""`` for the group itself."""
 
 _WATCHED = "a run; call watch before it begins"
 
@@ -79,8 +84,8 @@ class RestartLaw:
     def __init__(self, *, with_faults: bool = False) -> None:
         self._with_faults = with_faults
         self._run: _Run | None = None
-        self._old: dict[GroupKey, set[PodUID]] = {}
-        self._last: dict[GroupKey, GroupRestarted] = {}
+        self._old: dict[_Part, set[PodUID]] = {}
+        self._last: dict[_Part, GroupRestarted] = {}
         self._evicted: set[PodUID] = set()
 
     def watch(self, run: _Run) -> None:
@@ -90,8 +95,7 @@ class RestartLaw:
     def event(self, event: Event, now: float) -> None:
         """Forget the restarts of a group that is deleted."""
         if isinstance(event, PodGroupDeleted):
-            self._last.pop(event.key, None)
-            self._old.pop(event.key, None)
+            self._forget(event.key)
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
         """Check the effects of one call.
@@ -118,10 +122,10 @@ class RestartLaw:
         """
         if self._with_faults:
             return
-        for key, old in self._old.items():
-            left = sorted((old & _on_nodes(self._cluster, key)) - self._evicted)
+        for part, old in self._old.items():
+            left = sorted((old & _on_nodes(self._cluster, *part)) - self._evicted)
             if left:
-                raise AssertionError(f"group {key} is restarted, and {left[0]} is not evicted")
+                raise AssertionError(f"{_named(part)} is restarted, and {left[0]} is not evicted")
 
     @property
     def _cluster(self) -> ClusterState:
@@ -129,45 +133,57 @@ class RestartLaw:
             raise InvalidValueError("run", None, _WATCHED)
         return self._run.cluster
 
+    def _forget(self, key: GroupKey) -> None:
+        for part in [part for part in self._last if part[0] == key]:
+            del self._last[part], self._old[part]
+
     def _restarted(self, notice: GroupRestarted) -> None:
-        key, last = notice.group, self._last.get(notice.group)
+        part = notice.group, notice.path
+        last = self._last.get(part)
         if last is not None and notice.restarts != last.restarts + 1:
             raise AssertionError(
-                f"restart {notice.restarts} of group {key} follows restart {last.restarts}"
+                f"restart {notice.restarts} of {_named(part)} follows restart {last.restarts}"
             )
         if not 1 <= notice.restarts <= notice.limit:
             raise AssertionError(
-                f"restart {notice.restarts} of group {key} is not between 1 and its limit of"
+                f"restart {notice.restarts} of {_named(part)} is not between 1 and its limit of"
                 f" {notice.limit}"
             )
-        self._last[key] = notice
-        self._old[key] = _on_nodes(self._cluster, key)
+        if not notice.path:
+            self._forget(notice.group)  # its copies begin anew
+        self._last[part] = notice
+        self._old[part] = _on_nodes(self._cluster, *part)
 
     def _bind(self, uid: PodUID, now: float) -> None:
         pod = self._cluster.pod(uid)
-        key = None if pod is None else _group_of(pod)
-        if key is None or key not in self._last:
-            return
-        until = self._last[key].until
+        for part in () if pod is None else _parts(pod):
+            if part in self._last:
+                self._check_bind(uid, part, now)
+
+    def _check_bind(self, uid: PodUID, part: _Part, now: float) -> None:
+        until = self._last[part].until
         if now < until:
             raise AssertionError(
-                f"{uid} is bound at {format_instant(now)}, and group {key} backs off until"
+                f"{uid} is bound at {format_instant(now)}, and {_named(part)} backs off until"
                 f" {format_instant(until)}"
             )
         left = sorted(
             each
-            for each in self._old[key] & _on_nodes(self._cluster, key)
-            if not self._is_stuck(key, each, until, now)
+            for each in self._old[part] & _on_nodes(self._cluster, *part)
+            if not self._is_stuck(part, each, until, now)
         )
         if left:
             raise AssertionError(
-                f"{uid} is bound beside {left[0]}, which was there before group {key} was restarted"
+                f"{uid} is bound beside {left[0]}, which was there before {_named(part)} was"
+                " restarted"
             )
 
-    def _is_stuck(self, key: GroupKey, uid: PodUID, until: float, now: float) -> bool:
+    def _is_stuck(self, part: _Part, uid: PodUID, until: float, now: float) -> bool:
         """Return whether an old pod has been terminating for so long that it is given up."""
+        key, path = part
         pod, group = self._cluster.pod(uid), self._cluster.pod_group(key)
-        policy = (None if group is None else group.restart) or RestartPolicy()
+        found = None if group is None else group_tree(key, group, None).restarted.get(path)
+        policy = found or (None if group is None else group.restart) or RestartPolicy()
         deleted_at = None if pod is None else pod.deleted_at
         since = until if deleted_at is None else deleted_at
         is_ending = deleted_at is not None or uid in self._evicted
@@ -219,7 +235,8 @@ class QuotaLaw:
                 case GroupScheduled():
                     self._started[effect.group] = self._least(effect.group)
                 case GroupRestarted():
-                    self._restarting.add(effect.group)
+                    if not effect.path:
+                        self._restarting.add(effect.group)
                 case GroupBound():
                     self._restarting.discard(effect.group)
                 case GroupRemoved():
@@ -366,10 +383,24 @@ def _group_of(pod: Pod) -> GroupKey | None:
     return None if claim is None else claim.group
 
 
-def _on_nodes(cluster: ClusterState, key: GroupKey) -> set[PodUID]:
-    """Return the members of a group that hold a node."""
+def _on_nodes(cluster: ClusterState, key: GroupKey, path: str = "") -> set[PodUID]:
+    """Return the members of a group, or of a copy of it, that hold a node."""
     return {
         pod.uid
         for pod in cluster.pods()
-        if _group_of(pod) == key and pod.node_name is not None and not pod.is_finished
+        if pod.node_name is not None and not pod.is_finished and (key, path) in _parts(pod)
     }
+
+
+def _parts(pod: Pod) -> list[_Part]:
+    """Return the group of a pod, and all that the pod is a part of in it."""
+    claim = membership(pod)
+    if claim is None:
+        return []
+    names = [] if claim.role is None else claim.role.split("/")
+    return [(claim.group, "/".join(names[:number])) for number in range(len(names) + 1)]
+
+
+def _named(part: _Part) -> str:
+    key, path = part
+    return f"{path} of group {key}" if path else f"group {key}"

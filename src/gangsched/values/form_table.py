@@ -33,6 +33,7 @@ from gangsched.events import (
     Bind,
     BindFailed,
     Bound,
+    CopyBound,
     Evict,
     GroupBelowMinimum,
     GroupBound,
@@ -261,6 +262,7 @@ GROUP: Final = Record(
     restart=optional(_RESTART.form),
     restarts=INT,
     restarting_until=optional(SECONDS),
+    copy_restarts=mapping(row(INT, optional(SECONDS))),
     unmodelled=many(STR),
 )
 NODE: Final = Record(
@@ -416,6 +418,7 @@ EFFECTS: Final[tuple[Record[Any], ...]] = (
     Record(GroupRejected, group=STR, attempt=INT, reason=STR, retry_after=SECONDS),
     Record(GroupScheduled, group=STR, attempt=INT, scheduled=INT, waited=SECONDS),
     Record(GroupBound, group=STR, attempt=INT, bound=INT),
+    Record(CopyBound, group=STR, path=STR, bound=INT),
     Record(GroupPartlyBound, group=STR, scheduled=INT, min_available=INT, uid=STR, reason=STR),
     Record(GroupBelowMinimum, group=STR, scheduled=INT, min_available=INT, path=STR),
     Record(GroupRestarted, group=STR, restarts=INT, limit=INT, until=SECONDS, path=STR),

@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from gangsched.errors import ManifestError
 from gangsched.kubernetes.convert import read_event
 from gangsched.manifests.restarts import restart_annotations
-from gangsched.model import RestartPolicy
+from gangsched.model import PodGroup, RestartPolicy
 from support.cluster_objects import PODS, pod_json
 from support.memory_api import Fault, MemoryApi, refused
 from support.memory_cluster import change, cluster, reasons
@@ -62,11 +63,18 @@ def test_policy_is_read_from_annotations() -> None:
 
 
 def test_status_that_is_written_is_read_back() -> None:
-    notes = restart_annotations(2, 1000.0)
+    copies = {"decode/1": (1, 1000.0), "decode/2": (3, None)}
+    group = PodGroup(name="g", min_available=2, restarts=2, restarting_until=1000.0)
+    notes = restart_annotations(evolve(group, copy_restarts=copies))
     texts = {name.removeprefix(OWN).replace("-", "_"): str(text) for name, text in notes.items()}
     found = read(**texts)
     assert (found.restarts, found.restarting_until) == (2, 1000.0)
-    assert restart_annotations(2, None) == {OWN + "restarts": "2", OWN + "restarting-until": None}
+    assert found.copy_restarts == copies
+    assert restart_annotations(evolve(group, restarting_until=None)) == {
+        OWN + "restarts": "2",
+        OWN + "restarting-until": None,
+        OWN + "copy-restarts": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -79,6 +87,12 @@ def test_status_that_is_written_is_read_back() -> None:
         {"restarts": "-1"},
         {"restarting_until": "soon"},
         {"restarting_until": "2026-01-31T12:00:00Z"},
+        {"copy_restarts": "[]"},
+        {"copy_restarts": "{"},
+        {"copy_restarts": '{"decode/1": 1}'},
+        {"copy_restarts": '{"decode/1": [0, null]}'},
+        {"copy_restarts": '{"": [1, null]}'},
+        {"copy_restarts": '{"decode/1": [1, "soon"]}'},
     ],
 )
 def test_malformed_annotation_is_refused_with_its_name(notes: dict[str, str]) -> None:

@@ -24,7 +24,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Final
 
@@ -32,7 +32,7 @@ from gangsched.core.moves.rejection import evict_part, reject
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.core.state.running_groups import Fall, GroupMinimum, is_within
-from gangsched.events import GroupBelowMinimum, GroupRestarted, RestartLimitReached
+from gangsched.events import CopyBound, GroupBelowMinimum, GroupRestarted, RestartLimitReached
 from gangsched.model import GroupKey, RestartPolicy
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
@@ -106,7 +106,9 @@ def _judge_parts(state: State, gang: Gang, info: PodGroupInfo) -> None:
         if not any(info.members.has_role(leaf.role) for leaf in sub.leaves):
             restarts.stop(info.key, path)
         else:
-            is_whole = _is_whole(info, sub)
+            life, is_whole = restarts.get(info.key, path), _is_whole(info, sub)
+            if is_whole and life is not None and life.runs_with is None:
+                state.out.append(CopyBound(info.key, path, _scheduled(info, sub, _BOUND)))
             fall = _observe(state, info, sub, policy, is_whole=is_whole)
             if fall is not None:
                 _fall_of_part(state, gang, info, sub, fall)
@@ -299,11 +301,11 @@ def _is_under_way(state: State, info: PodGroupInfo, path: str) -> bool:
     return state.restarts.is_held(info.key, path) or state.restarts.is_short(info.key, path)
 
 
-def _scheduled(info: PodGroupInfo, sub: SubGroup) -> int:
+def _scheduled(info: PodGroupInfo, sub: SubGroup, held: Collection[MemberState] = HOLDING) -> int:
     """Return how many members of a group, or of a part of it, hold nodes. O(leaves)."""
     if not sub.key:
         return info.scheduled
-    return sum(info.members.in_states(HOLDING, leaf.role) for leaf in sub.leaves)
+    return sum(info.members.in_states(held, leaf.role) for leaf in sub.leaves)
 
 
 def _is_whole(info: PodGroupInfo, sub: SubGroup) -> bool:

@@ -40,7 +40,11 @@ def read_group(state: State, key: GroupKey) -> None:
     elif spec != before:
         tree = registry.set_spec(spec).tree
         state.restarts.forget_parts(key, kept=tree.restarted)
-        state.restarts.resume(key, spec.restarts, spec.restarting_until, now=state.records.now)
+        now = state.records.now
+        state.restarts.resume(key, spec.restarts, spec.restarting_until, now=now)
+        for path, (restarts, until) in spec.copy_restarts.items():
+            if path in tree.restarted:
+                state.restarts.resume(key, restarts, until, now=now, path=path)
     else:
         return
     named = {
