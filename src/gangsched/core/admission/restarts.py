@@ -107,7 +107,8 @@ def _judge_parts(state: State, gang: Gang, info: PodGroupInfo) -> None:
             restarts.stop(info.key, path)
         else:
             life, is_whole = restarts.get(info.key, path), _is_whole(info, sub)
-            if is_whole and life is not None and life.runs_with is None:
+            was_restarted = life is not None and not life.runs_with and life.until > -math.inf
+            if is_whole and was_restarted:
                 state.out.append(CopyBound(info.key, path, _scheduled(info, sub, _BOUND)))
             fall = _observe(state, info, sub, policy, is_whole=is_whole)
             if fall is not None:
