@@ -93,18 +93,22 @@ def test_group_with_too_few_copies_is_restarted_as_a_whole() -> None:
 
 def test_group_that_falls_with_its_copies_is_restarted_and_they_are_not() -> None:
     story = serving(decode(), restart=WHOLE)
-    story.delete("1-worker-0", "2-leader")
+    story.delete("1-worker-0")
     settle(story)
-    assert story.of(GroupRestarted) == [GroupRestarted(KEY, 1, 3, 201.0)]
+    story.effects.clear()
+    story.delete("2-leader")
+    settle(story)
+    assert story.of(GroupRestarted) == [GroupRestarted(KEY, 1, 3, 202.0)]
     story.delete(*story.bound)
     create(story, names(0, 1, 2, 3, series="b"))
-    story.run(until=200.9)
+    story.run(until=201.9)
     assert story.bound == {}
-    story.run(until=201.0)
+    story.run(until=202.0)
     assert len(story.bound) == 12
     story.delete("b1-leader")
     settle(story)
-    assert story.of(GroupRestarted)[-1] == GroupRestarted(KEY, 1, 2, 212.0, "decode/1")
+    copy = GroupRestarted(KEY, 1, 2, 213.0, "decode/1")
+    assert story.of(GroupRestarted)[-1] == copy, "its count began anew"
 
 
 # A copy alone ---------------------------------------------------------------------------------
@@ -245,6 +249,8 @@ def test_restart_of_a_copy_ends_if_its_policy_is_gone() -> None:
     create(story, names(1, series="b"))
     story.decide()
     assert len(story.bound) == 12
+    rows = story.scheduler.snapshot()["restarts"]
+    assert not any("path" in row for row in rows), "nothing of copies is remembered"
 
 
 def test_loss_of_a_copy_is_told_where_nothing_can_be_evicted() -> None:
