@@ -162,7 +162,7 @@ def step(story: Story, draw: random.Random, number: int) -> None:
 
 
 @each_preset
-@one_in(16)
+@one_in(16, at_least=8)
 @given(st.integers(0, 1 << 32))
 def test_restarts_of_copies_keep_their_rules_in_any_history(make: Any, seed: int) -> None:
     draw, seen = random.Random(seed), Seen()
@@ -185,7 +185,7 @@ def test_restarts_of_copies_keep_their_rules_in_any_history(make: Any, seed: int
 
 
 @each_preset
-@one_in(16)
+@one_in(16, at_least=8)
 @given(st.integers(0, 1 << 32))
 def test_restored_scheduler_restarts_copies_as_the_one_before(make: Any, seed: int) -> None:
     found: list[tuple[Any, ...]] = []
