@@ -109,7 +109,7 @@ def _judge_parts(state: State, gang: Gang, info: PodGroupInfo) -> None:
             life, is_whole = restarts.get(info.key, path), _is_whole(info, sub)
             was_restarted = life is not None and not life.runs_with and life.until > -math.inf
             if is_whole and was_restarted:
-                state.out.append(CopyBound(info.key, path, _scheduled(info, sub, _BOUND)))
+                state.call.out.append(CopyBound(info.key, path, _scheduled(info, sub, _BOUND)))
             fall = _observe(state, info, sub, policy, is_whole=is_whole)
             if fall is not None:
                 _fall_of_part(state, gang, info, sub, fall)
