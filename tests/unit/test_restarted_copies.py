@@ -282,3 +282,32 @@ def test_role_of_pods_is_restarted_alone() -> None:
     assert set(story.bound) == {"w1", "w2"}
     story.run(until=111.0)
     assert len(story.bound) == 4
+
+
+# Groups of groups -----------------------------------------------------------------------------
+
+
+@each_way
+def test_group_of_a_group_of_groups_is_restarted_alone(way: Way) -> None:
+    story = Story(lambda c: presets.gang(c, can_evict=True), way, holds_evictions=True)
+    story.tell(NodeAdded(make_node("n", cpu=9)))
+    story.tell(PodGroupAdded(PodGroup(name="serve", min_groups=2)))
+    for name in "abc":
+        spec = PodGroup(name=name, min_available=2, parent="default/serve", restart=ALONE)
+        story.tell(PodGroupAdded(spec))
+        story.add(*(make_pod(f"{name}{n}", group=name, cpu=1) for n in range(2)))
+    story.decide()
+    assert len(story.bound) == 6
+    story.run(until=100.0)
+    story.delete("a0")
+    settle(story)
+    assert story.evicted == ["a1"]
+    assert story.of(GroupRestarted) == [GroupRestarted(GroupKey("default/a"), 1, 2, 111.0)]
+    story.interrupt()
+    story.delete("a1", "b0")
+    story.add(*(make_pod(f"new{n}", group="a", cpu=1) for n in range(2)))
+    story.interrupt()
+    story.run(until=110.9)
+    assert not {"new0", "new1"} & story.bound.keys()
+    story.run(until=111.0)
+    assert {"new0", "new1"} <= story.bound.keys()

@@ -7,7 +7,7 @@ its groups cannot run without each other: by the policy of the group that fell, 
 
 A copy of a role, or a role of pods, that has a policy of its own (``Role.restart``) is restarted
 alone in the same way, while its group has enough without it: only its members are evicted and kept
-from nodes, and the others run on.
+from nodes, and the others run on. So is a group below a group of groups.
 
 Rules:
   R1  a group is judged after all that the call has read. While a listing is read, a group may have
@@ -88,7 +88,11 @@ def _judge_group(state: State, gang: Gang, info: PodGroupInfo, *, is_whole: bool
         return
     if info.scheduled and state.settings.can_evict:
         reason = f"pod group {key} is restarted: it fell below its minimum"
-        reject(state, gang, reason, evicts=True)
+        if gang.is_tree:
+            restarts.stop(key)
+            evict_part(state, _members(gang, info, ""), reason)
+        else:
+            reject(state, gang, reason, evicts=True)
     else:
         _try_start(state, gang, info, "")
 
@@ -177,7 +181,7 @@ def _fall_of_part(state: State, gang: Gang, info: PodGroupInfo, sub: SubGroup, f
 def _restarted_with(gang: Gang, info: PodGroupInfo) -> Iterator[GroupKey]:
     """Yield a group that is restarted, and the groups of its bundle that run."""
     yield info.key
-    for other in gang.infos.values():
+    for other in () if gang.is_tree else gang.infos.values():
         if other is not info and other.was_scheduled:
             yield other.key
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from gangsched.core.admission.restarts import held_copies
+from gangsched.core.admission.restarts import denial, held_copies
 from gangsched.core.attempt.placing import wanted_in_all
 from gangsched.core.attempt.reach import reach_of
 from gangsched.core.evaluation.pod_class import PodClass
@@ -169,14 +169,19 @@ def _of_whole_copies(
 
 
 def _held_leaves(state: State, gang: Gang) -> set[str]:
-    """Return the leaves of what is being restarted alone, or may be."""
-    return {
-        leaf
-        for info in gang.infos.values()
-        for path in held_copies(state, info)
-        for (group, role), leaf in gang.leaves.items()
-        if group == info.key and is_within(role, path)
-    }
+    """Return the leaves of what is being restarted alone, or may be. O(groups x leaves) if any."""
+    found = set[str]()
+    for info in gang.infos.values():
+        held = [*held_copies(state, info)]
+        if gang.is_tree and denial(state, info):
+            held.append("")
+        for path in held:
+            found.update(
+                leaf
+                for (group, role), leaf in gang.leaves.items()
+                if group == info.key and is_within(role, path)
+            )
+    return found
 
 
 def copy_problem(state: State, gang: Gang) -> str:
@@ -185,8 +190,8 @@ def copy_problem(state: State, gang: Gang) -> str:
     Other members of the gang may run, or be tried.
     """
     for info in gang.infos.values():
-        for denial in held_copies(state, info).values():
-            return denial
+        for reason in held_copies(state, info).values():
+            return reason
     needed, pending = lacking(state, gang), Counter([r.leaf for r in gang.pending.values()])
     for copy in gang.tree.copies():
         if not any(pending[leaf.key] for leaf in copy.leaves):
