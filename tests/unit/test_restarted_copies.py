@@ -293,7 +293,7 @@ def test_group_of_a_group_of_groups_is_restarted_alone(way: Way) -> None:
     story.tell(NodeAdded(make_node("n", cpu=9)))
     story.tell(PodGroupAdded(PodGroup(name="serve", min_groups=2)))
     for name in "abc":
-        spec = PodGroup(name=name, min_available=2, parent="default/serve", restart=ALONE)
+        spec = PodGroup(name=name, min_available=2, parent=KEY, restart=ALONE)
         story.tell(PodGroupAdded(spec))
         story.add(*(make_pod(f"{name}{n}", group=name, cpu=1) for n in range(2)))
     story.decide()
