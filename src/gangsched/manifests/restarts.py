@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gangsched.errors import InvalidValueError
 from gangsched.manifests.fields import Field
@@ -108,21 +108,24 @@ def restart_annotations(group: PodGroup) -> dict[str, str | None]:
 def _of_copies(field: Field) -> dict[str, tuple[int, float | None]]:
     expected = "a JSON object with a whole number >= 1 and an instant or null for each path"
     try:
-        found: Any = json.loads(field.text())
+        found = json.loads(field.text())
     except ValueError:
         raise field.refuse(expected) from None
-    is_right = isinstance(found, dict) and all(
-        path
-        and isinstance(pair, list)
-        and len(pair) == 2
-        and type(pair[0]) is int
-        and pair[0] >= 1
-        and (pair[1] is None or (type(pair[1]) is int and abs(pair[1]) < 10**12))
-        for path, pair in found.items()
-    )
-    if not is_right:
+    if not isinstance(found, dict):
         raise field.refuse(expected)
-    return {path: (pair[0], pair[1]) for path, pair in found.items()}
+    copies = cast("dict[str, Any]", found)
+    if not all(path and _is_of_copy(pair) for path, pair in copies.items()):
+        raise field.refuse(expected)
+    return {path: (pair[0], pair[1]) for path, pair in copies.items()}
+
+
+def _is_of_copy(pair: Any) -> bool:
+    if not isinstance(pair, list) or len(cast("list[Any]", pair)) != 2:
+        return False
+    restarts, until = cast("list[Any]", pair)
+    if until is not None and (type(until) is not int or abs(until) >= 10**12):
+        return False
+    return type(restarts) is int and restarts >= 1
 
 
 def _whole(field: Field, default: int, *, least: int = 1) -> int:

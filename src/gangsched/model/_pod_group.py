@@ -75,7 +75,8 @@ def _check_copy_restarts(_owner: object, _attribute: object, value: object) -> N
     for path, pair in cast("Mapping[object, object]", value).items():
         if not isinstance(path, str) or not path:
             raise InvalidValueError("copy_restarts", path, expected)
-        restarts, until = pair if isinstance(pair, tuple) and len(pair) == 2 else (0, None)
+        is_pair = isinstance(pair, tuple) and len(cast("tuple[object, ...]", pair)) == 2
+        restarts, until = cast("tuple[object, object]", pair) if is_pair else (0, None)
         if type(restarts) is not int or restarts < 1 or not (until is None or is_seconds(until)):
             raise InvalidValueError(f"copy_restarts[{path!r}]", pair, expected)
 
