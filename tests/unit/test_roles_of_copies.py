@@ -258,3 +258,11 @@ def test_roles_of_each_depth_are_drawn(levels: int) -> None:
 @given(st.from_type(Role))
 def test_role_is_drawn_by_its_type(role: Role) -> None:
     assert 1 <= role.needed <= role.count
+
+
+@pytest.mark.parametrize(
+    "status", [3, {"": (1, None)}, {"a": 1}, {"a": (0, None)}, {"a": (1, "soon")}, {"a": (1,)}]
+)
+def test_malformed_restarts_of_copies_are_refused(status: Any) -> None:
+    with pytest.raises(InvalidPodGroupError, match="copy_restarts"):
+        group(roles={"decode": DECODE}, copy_restarts=status)

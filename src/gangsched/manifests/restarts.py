@@ -119,13 +119,14 @@ def _of_copies(field: Field) -> dict[str, tuple[int, float | None]]:
     return {path: (pair[0], pair[1]) for path, pair in copies.items()}
 
 
-def _is_of_copy(pair: Any) -> bool:
-    if not isinstance(pair, list) or len(cast("list[Any]", pair)) != 2:
+def _is_of_copy(pair: object) -> bool:
+    if not isinstance(pair, list):
         return False
-    restarts, until = cast("list[Any]", pair)
-    if until is not None and (type(until) is not int or abs(until) >= 10**12):
+    values = cast("list[Any]", pair)
+    if len(values) != 2 or type(values[0]) is not int or values[0] < 1:
         return False
-    return type(restarts) is int and restarts >= 1
+    until = values[1]
+    return until is None or (type(until) is int and abs(until) < 10**12)
 
 
 def _whole(field: Field, default: int, *, least: int = 1) -> int:

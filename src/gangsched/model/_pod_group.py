@@ -75,10 +75,15 @@ def _check_copy_restarts(_owner: object, _attribute: object, value: object) -> N
     for path, pair in cast("Mapping[object, object]", value).items():
         if not isinstance(path, str) or not path:
             raise InvalidValueError("copy_restarts", path, expected)
-        is_pair = isinstance(pair, tuple) and len(cast("tuple[object, ...]", pair)) == 2
-        restarts, until = cast("tuple[object, object]", pair) if is_pair else (0, None)
-        if type(restarts) is not int or restarts < 1 or not (until is None or is_seconds(until)):
+        if not _is_status(pair):
             raise InvalidValueError(f"copy_restarts[{path!r}]", pair, expected)
+
+
+def _is_status(pair: object) -> bool:
+    if not isinstance(pair, tuple) or len(cast("tuple[object, ...]", pair)) != 2:
+        return False
+    restarts, until = cast("tuple[object, object]", pair)
+    return type(restarts) is int and restarts >= 1 and (until is None or is_seconds(until))
 
 
 def _least(group: PodGroup) -> Any:
