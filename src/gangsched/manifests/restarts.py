@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from gangsched.errors import InvalidValueError
@@ -122,7 +123,7 @@ def _of_copies(field: Field) -> dict[str, tuple[int, float | None]]:
 def _is_of_copy(pair: object) -> bool:
     if not isinstance(pair, list):
         return False
-    values = cast("list[Any]", pair)
+    values = cast("Sequence[Any]", pair)
     if len(values) != 2 or type(values[0]) is not int or values[0] < 1:
         return False
     until = values[1]
