@@ -14,8 +14,9 @@ from itertools import chain
 from typing import Final
 
 from gangsched.core.admission import accounts
+from gangsched.core.admission.lacking import lacking
 from gangsched.core.attempt.ends import Failure, Tried, fail
-from gangsched.core.attempt.pending_members import lacking, split, unit_is_whole
+from gangsched.core.attempt.pending_members import split, unit_is_whole
 from gangsched.core.attempt.placing import missing
 from gangsched.core.decision import decide, fail_alone
 from gangsched.core.moves import attempt_steps

@@ -14,9 +14,9 @@ from typing import Final, TypeAlias
 
 from attrs import define, evolve
 
+from gangsched.core.admission.lacking import lacking
 from gangsched.core.attempt.commit import commit
 from gangsched.core.attempt.ends import Failure, Tried, fail
-from gangsched.core.attempt.pending_members import lacking
 from gangsched.core.attempt.placing import enough, missing, place_alone, place_gang, pre_filter
 from gangsched.core.moves import notices
 from gangsched.core.moves.undo import Undo

@@ -27,11 +27,11 @@ from __future__ import annotations
 from typing import Any, Final, TypeAlias
 
 from gangsched.core.admission import accounts, restarts
+from gangsched.core.admission.lacking import rests
 from gangsched.core.attempt.pending_members import (
     bundle_problem,
     copy_problem,
     demand_of,
-    rests,
     split,
     waits_for,
 )

@@ -26,9 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
+from operator import attrgetter
 from typing import TypeAlias, final
 
 from gangsched.core.admission import restarts
+from gangsched.core.admission.lacking import lacking
 from gangsched.core.admission.largest import most
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
@@ -38,7 +40,7 @@ from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import HOLDING, PodGroupInfo
 from gangsched.primitives.quorum import MatchPolicy
-from gangsched.primitives.standing import unmet
+from gangsched.primitives.standing import least_needed, unmet
 from gangsched.resources import NOTHING
 
 __all__ = ["Allowance", "ask_waiting", "charge", "denial", "note_left", "stop_waiting"]
@@ -151,7 +153,8 @@ class Allowance:
 
     def __init__(self, state: State, gang: Gang, *, starts: bool) -> None:
         self._ledger = state.records.quotas
-        infos = gang.infos.values() if starts else ()
+        # those that a root wants are chosen: what they take is counted, and no other is needed
+        infos = gang.infos.values() if starts and not gang.is_tree else ()
         self._least = dict(_claim(state, gang, i) for i in infos if not i.was_scheduled)
         self._more: dict[GroupKey, Resources] = {}
         self._known: dict[tuple[GroupKey, Resources], bool] = {}
@@ -190,8 +193,27 @@ def _members(gang: Gang, info: PodGroupInfo) -> Iterable[PodRecord]:
 
 def _claims(state: State, gang: Gang, info: PodGroupInfo) -> list[tuple[GroupKey, Resources]]:
     """Return what a group, and those that start with it, need. O(members)."""
+    if gang.is_tree and len({each.namespace for each in gang.infos.values()}) == 1:
+        found = _family_claim(state, gang, info)
+        if found is not None:
+            return [found]
+        return [_claim(state, gang, info)]  # the root has what it wants: the group goes by itself
     others = [i for i in gang.infos.values() if i is not info and not i.was_scheduled]
     return [_claim(state, gang, each) for each in (info, *others)]
+
+
+def _family_claim(
+    state: State, gang: Gang, info: PodGroupInfo
+) -> tuple[GroupKey, Resources] | None:
+    """Return what the largest groups need that a root wants, as one claim; None if it has them."""
+    needed = lacking(state, gang)
+    if least_needed(gang.tree, lambda sub: needed[sub.key]) <= 0:
+        return None
+    pending = [(record.leaf, record.pod.requests) for record in gang.pending.values()]
+    held = [r.pod.requests for r in _members(gang, info) if r.state in HOLDING]
+    wanted = most(gang.tree, pending, needed, attrgetter("key"))
+    leaving = [_leaving(gang, each) for each in gang.infos.values()]
+    return info.key, sum([wanted, *held, *leaving], NOTHING)
 
 
 def _claim(state: State, gang: Gang, info: PodGroupInfo) -> tuple[GroupKey, Resources]:

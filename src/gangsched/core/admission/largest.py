@@ -9,7 +9,8 @@ Rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.standing import least_needed
@@ -19,7 +20,10 @@ __all__ = ["most"]
 
 
 def most(
-    tree: SubGroup, members: Iterable[tuple[str | None, Resources]], lacks: Mapping[str, int]
+    tree: SubGroup,
+    members: Iterable[tuple[str | None, Resources]],
+    lacks: Mapping[str, int],
+    leaf_of: Callable[[SubGroup], str | None] = attrgetter("role"),
 ) -> Resources:
     """Return the most that members may request of which a tree lacks some.
 
@@ -29,16 +33,17 @@ def most(
         tree: The tree.
         members: The role of each member that may count, and what it requests.
         lacks: How many members each sub group lacks, by key; 0 if it is left out.
+        leaf_of: What is given of members instead of the role: an attribute of their leaf.
     """
-    by_role: dict[str | None, list[Resources]] = {}
-    known = {leaf.role for leaf in tree.leaves}
-    for role, requests in members:
-        by_role.setdefault(role if role in known else None, []).append(requests)
+    by_leaf: dict[str | None, list[Resources]] = {}
+    known = {leaf_of(leaf): leaf.key for leaf in tree.leaves}
+    for name, requests in members:
+        by_leaf.setdefault(known.get(name, known.get(None)), []).append(requests)
     found: dict[str, int] = {}
-    for name in {name for some in by_role.values() for each in some for name in each}:
+    for name in {name for some in by_leaf.values() for each in some for name in each}:
         amounts = {
-            role: sorted((each.get(name, 0) for each in some), reverse=True)
-            for role, some in by_role.items()
+            leaf: sorted((each.get(name, 0) for each in some), reverse=True)
+            for leaf, some in by_leaf.items()
         }
         found[name] = sum(_chosen(tree, amounts, lacks))
     return Resources.from_milli(found)
@@ -50,14 +55,14 @@ def _chosen(
     """Return what the largest members request that a sub group lacks."""
     number = max(lacks.get(tree.key, 0), 0)
     if not tree.children:
-        return amounts.get(tree.role, [])[:number]
+        return amounts.get(tree.key, [])[:number]
     open_children = [c for c in tree.children if least_needed(c, lambda s: lacks.get(s.key, 0)) > 0]
     met = len(tree.children) - len(open_children)
     parts = sorted((_chosen(each, amounts, lacks) for each in open_children), key=sum)
     parts = parts[len(parts) - min(max(tree.wanted - met, 0), len(parts)) :]
     found = [amount for part in parts for amount in part]
     if len(found) < number:
-        left = Counter(a for leaf in tree.leaves for a in amounts.get(leaf.role, ()))
+        left = Counter(a for leaf in tree.leaves for a in amounts.get(leaf.key, ()))
         left.subtract(found)
         found += sorted(left.elements(), reverse=True)[: number - len(found)]
     return found

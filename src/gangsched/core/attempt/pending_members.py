@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TypeAlias
 
+from gangsched.core.admission.lacking import Lacks, lacking, lacks_of, more_needed, rests
 from gangsched.core.admission.restarts import denial, held_copies
 from gangsched.core.attempt.placing import wanted_in_all
 from gangsched.core.attempt.reach import reach_of
@@ -32,8 +32,6 @@ __all__ = [
     "copy_problem",
     "demand_of",
     "halved",
-    "lacking",
-    "rests",
     "split",
     "unit_is_whole",
     "waits_for",
@@ -42,7 +40,7 @@ __all__ = [
 
 def demand_of(state: State, gang: Gang) -> Demand:
     """Return what a gang asks for; equal for gangs that fail alike. O(pending members)."""
-    tree, lacks = gang.tree, _lacks(state, gang)
+    tree, lacks = gang.tree, lacks_of(state, gang)
     alone, together = _split(state, gang, lacks)
     reach = reach_of(state, gang, together or alone)
     # where running members keep the others is the gang's own, and part of what it asks for
@@ -54,7 +52,7 @@ def demand_of(state: State, gang: Gang) -> Demand:
     if not together:
         key, minima = _later(alone, own_later)
         return state.queue.demand(key, lambda: (minima,), reach)
-    needed = _lacking(state, gang, lacks)
+    needed = lacking(state, gang, lacks)
     counts = _counts(tree, together, needed)
     numbers = tuple(
         [
@@ -105,28 +103,20 @@ def _counts(
     return counts
 
 
-_Lacks: TypeAlias = Mapping[GroupKey, Mapping[str, int]]
-"""How many more members each role of each group needs, by the gang policy."""
-
-
-def _lacks(state: State, gang: Gang) -> _Lacks:
-    return {key: state.points.roles_needed(info) for key, info in gang.infos.items()}
-
-
 def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
     """Return the pending members that may start by themselves, and those that may together.
 
     A member goes alone once its group lacks no member. Of a bundle, some groups may have started
     and others not; those are left out while they cannot start together.
     """
-    return _split(state, gang, _lacks(state, gang))
+    return _split(state, gang, lacks_of(state, gang))
 
 
-def _split(state: State, gang: Gang, lacks: _Lacks) -> tuple[list[PodRecord], list[PodRecord]]:
+def _split(state: State, gang: Gang, lacks: Lacks) -> tuple[list[PodRecord], list[PodRecord]]:
     alone_groups = [key for key, roles in lacks.items() if _is_met(gang.infos[key], roles)]
     pending = gang.in_order()
     if gang.tree.has_copies or gang.tree.restarted:
-        needed = _lacking(state, gang, lacks)
+        needed = lacking(state, gang, lacks)
         pending = _of_whole_copies(state, gang, pending, needed)
         if gang.is_tree and least_needed(gang.tree, lambda sub: needed[sub.key]) <= 0:
             return (pending, []) if gang.agrees else ([], [])
@@ -215,18 +205,6 @@ def _later(records: Iterable[PodRecord], own: Hashable) -> tuple[Hashable, tuple
     return ("later", names, own), (minimum,)
 
 
-def lacking(state: State, gang: Gang) -> dict[str, int]:
-    """Return how many more members each sub group needs for its minimum, by its key. O(tree).
-
-    The gang policy decides which members count.
-    """
-    return _lacking(state, gang, _lacks(state, gang))
-
-
-def _lacking(state: State, gang: Gang, lacks: _Lacks) -> dict[str, int]:
-    return {key: max(more, 0) for key, more in _more(state, gang, lacks).items()}
-
-
 def halved(
     state: State, gang: Gang, members: Sequence[PodRecord], lost: Sequence[PodRecord]
 ) -> list[PodRecord]:
@@ -240,7 +218,7 @@ def halved(
     """
     if not lost or not gang.tree.has_copies:
         return []
-    needed = _more(state, gang, _lacks(state, gang))
+    needed = more_needed(state, gang, lacks_of(state, gang))
     gone = Counter([record.leaf for record in lost])
     found: set[str] = set()
 
@@ -252,22 +230,6 @@ def halved(
         if any(gone[key] for key in keys) and least_needed(copy, lacks) > 0:
             found.update(keys)
     return [record for record in members if record.leaf in found and record not in lost]
-
-
-def _more(state: State, gang: Gang, lacks: _Lacks) -> dict[str, int]:
-    """Return how many more members each sub group needs; negative for one that has more."""
-    if not lacks:
-        return {"": 1}
-    found: dict[str, int] = {}
-    for each in gang.tree.sub_groups():
-        info = None if each.group is None else gang.infos.get(each.group)
-        if info is None:
-            found[each.key] = each.least
-        elif len(lacks) > 1 and not gang.is_tree and rests(state, info):
-            found[each.key] = 0
-        else:
-            found[each.key] = lacks[info.key].get(gang.path_of(each), 0)
-    return found
 
 
 def _minima(
@@ -301,13 +263,6 @@ def unit_is_whole(state: State, gang: Gang) -> bool:
 
 
 # Bundles ---------------------------------------------------------------------------------------
-
-
-def rests(state: State, info: PodGroupInfo) -> bool:
-    """Return whether a group has started, and has too few pending members for another quorum."""
-    if not info.was_scheduled:
-        return False
-    return state.points.roles_needed(info).get("", 0) > info.unscheduled + info.waiting
 
 
 def bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:

@@ -31,7 +31,8 @@ from typing import Any
 
 from attrs import evolve
 
-from gangsched.core.attempt.pending_members import lacking, split
+from gangsched.core.admission.lacking import lacking
+from gangsched.core.attempt.pending_members import split
 from gangsched.core.attempt.reach import helps, may_evict, may_preempt
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.moves import attempt_steps

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from gangsched.core.attempt.pending_members import lacking
+from gangsched.core.admission.lacking import lacking
 from gangsched.core.records.gang import Gang, QueuePlace
 from gangsched.core.reservation import run_times
 from gangsched.core.reservation.look_ahead import StartEstimate, look_ahead

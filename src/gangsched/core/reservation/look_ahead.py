@@ -19,7 +19,8 @@ from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
-from gangsched.core.attempt.pending_members import demand_of, lacking, split
+from gangsched.core.admission.lacking import lacking
+from gangsched.core.attempt.pending_members import demand_of, split
 from gangsched.core.attempt.placing import Places, places
 from gangsched.core.nodes.hold import Hold
 from gangsched.core.records.gang import Gang, PodRecord

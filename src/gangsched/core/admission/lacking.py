@@ -1,0 +1,60 @@
+"""How many members a gang lacks, by the sub groups of its tree.
+
+The gang policy says it for each group. A group of a bundle that has started, and has too few
+pending members for another quorum, lacks nothing: the others do not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from gangsched.core.records.gang import Gang
+from gangsched.core.state import State
+from gangsched.model import GroupKey
+from gangsched.primitives.group_info import PodGroupInfo
+
+__all__ = ["Lacks", "lacking", "lacks_of", "more_needed", "rests"]
+
+Lacks: TypeAlias = Mapping[GroupKey, Mapping[str, int]]
+"""How many more members each sub group of each group needs, by the gang policy."""
+
+
+def lacks_of(state: State, gang: Gang) -> Lacks:
+    """Return how many more members each group needs. O(sub groups)."""
+    return {key: state.points.roles_needed(info) for key, info in gang.infos.items()}
+
+
+def lacking(state: State, gang: Gang, lacks: Lacks | None = None) -> dict[str, int]:
+    """Return how many more members each sub group needs for its minimum, by its key. O(tree)."""
+    return {key: max(more, 0) for key, more in more_needed(state, gang, lacks).items()}
+
+
+def more_needed(state: State, gang: Gang, lacks: Lacks | None = None) -> dict[str, int]:
+    """Return how many more members each sub group needs; negative for one that has more. O(tree).
+
+    Args:
+        state: The state.
+        gang: The gang.
+        lacks: What ``lacks_of`` has returned just now; None to ask it.
+    """
+    lacks = lacks_of(state, gang) if lacks is None else lacks
+    if not lacks:
+        return {"": 1}
+    found: dict[str, int] = {}
+    for each in gang.tree.sub_groups():
+        info = None if each.group is None else gang.infos.get(each.group)
+        if info is None:
+            found[each.key] = each.least
+        elif len(lacks) > 1 and not gang.is_tree and rests(state, info):
+            found[each.key] = 0
+        else:
+            found[each.key] = lacks[info.key].get(gang.path_of(each), 0)
+    return found
+
+
+def rests(state: State, info: PodGroupInfo) -> bool:
+    """Return whether a group has started, and has too few pending members for another quorum."""
+    if not info.was_scheduled:
+        return False
+    return state.points.roles_needed(info).get("", 0) > info.unscheduled + info.waiting
