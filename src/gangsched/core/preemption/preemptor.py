@@ -83,7 +83,8 @@ class Preemptor:
         """Return how many pods of some leaves it needs, given the copies that have places."""
         if self.needed is None:
             return ((frozenset((self.members[0].leaf,)), 1),)
-        placed, required = {record.leaf for record, _slot in found}, []
+        placed = {record.leaf for record, _slot in found}
+        required: list[tuple[frozenset[str], int]] = []
         for sub in self.gang.tree.sub_groups():
             leaves, number = frozenset(leaf.key for leaf in sub.leaves), self.needed.get(sub.key, 0)
             if number > 0 and not placed.isdisjoint(leaves):
