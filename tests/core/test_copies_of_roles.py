@@ -109,6 +109,9 @@ def cases(draw: Any) -> Case:
         number = draw(st.integers(1, 2))
         roles["router"] = Role(number, draw(st.integers(1, number)))
     job = gang("serve", roles=roles, cpu=1)
+    if draw(st.booleans()):
+        more = draw(st.integers(job.group.min_available, len(job.pods)))
+        job = evolve(job, group=evolve(job.group, min_available=more))
     is_like = draw(st.booleans())
     sizes = {role: draw(few) for role in ("leader", "worker", "router")}
 
@@ -177,9 +180,13 @@ def minima(case: Case) -> Iterator[list[Pod]]:
     if case.wanted == 1 and least:
         yield from (list(some) for some in combinations(router, least))
         least = 0
-    for chosen in combinations(copies.values(), decode.needed):
-        for routers in combinations(router, least):
-            yield [*(pod for some in chosen for pod in some), *routers]
+    for copy_count in range(decode.needed, decode.count + 1):
+        for number in range(least, len(router) + 1):
+            for chosen in combinations(copies.values(), copy_count):
+                for routers in combinations(router, number):
+                    found = [*(pod for some in chosen for pod in some), *routers]
+                    if case.wanted or len(found) >= case.job.group.min_available:
+                        yield found
 
 
 class World:

@@ -27,7 +27,7 @@ from gangsched.primitives.packing.pack import (
     PackingQuota,
     pack,
 )
-from gangsched.primitives.standing import can_be_met
+from gangsched.primitives.standing import can_be_met, least_needed
 
 __all__ = ["explain", "search"]
 
@@ -110,6 +110,7 @@ def _chosen(task: Task, tree: SubGroup) -> Iterator[list[SubGroup]]:
     """Yield which children may be the ones that a sub group wants; of like ones, the first.
 
     Those that lack no member cost nothing, and those that lack members that do not exist are out.
+    There are more than it wants if the minimum of the gang may need them.
     """
     if not tree.is_optional:
         yield list(tree.children)
@@ -120,9 +121,19 @@ def _chosen(task: Task, tree: SubGroup) -> Iterator[list[SubGroup]]:
     like: dict[object, list[SubGroup]] = {}
     for child in others:
         like.setdefault(_signature(task, child), []).append(child)
-    for numbers in _sums(tree.wanted - len(free), [len(some) for some in like.values()]):
-        some = zip(like.values(), numbers, strict=True)
-        yield [*free, *(child for group, number in some for child in group[:number])]
+    least = tree.wanted - len(free)
+    most = len(others) if _needs_more(task) else least
+    for total in range(least, most + 1):
+        for numbers in _sums(total, [len(some) for some in like.values()]):
+            some = zip(like.values(), numbers, strict=True)
+            yield [*free, *(child for group, number in some for child in group[:number])]
+
+
+def _needs_more(task: Task) -> bool:
+    """Return whether the gang lacks more members than its children do for their minima."""
+    tree = task.gang.tree
+    below = sum(max(least_needed(child, task.lacking), 0) for child in tree.children)
+    return task.lacking(tree) > below
 
 
 def _sums(total: int, most: list[int]) -> Iterator[tuple[int, ...]]:

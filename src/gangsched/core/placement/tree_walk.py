@@ -75,12 +75,21 @@ def _put_least(task: Task, leaf: SubGroup, least: int, domain: Domain, slices: S
 
 
 def _more(task: Task, tree: SubGroup, lacking: int, domain: Domain, slices: Slices) -> int:
-    """Place more members of sub groups that met their minima; return how many still lack."""
+    """Place more members of sub groups that met their minima; return how many still lack.
+
+    If those do not suffice, further children of k of n start, each as a whole.
+    """
     if not tree.children:
         return lacking - task.put(tree, lacking, domain, slices) if lacking > 0 else lacking
     for child in tree.children:
         if lacking > 0 and child.key in task.chosen:
             lacking = _more(task, child, lacking, task.chosen[child.key], slices)
+    for child in tree.children if tree.is_optional else ():
+        if lacking > 0 and child.key not in task.chosen and lacks(task, child):
+            placed = len(task.nodes)
+            if can_be_met(child, task.lacking, task.numbers):
+                place_minimum(task, child, domain, slices)
+            lacking -= len(task.nodes) - placed
     return lacking
 
 
