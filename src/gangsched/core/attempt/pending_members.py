@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from gangsched.core.admission.lacking import Lacks, lacking, lacks_of, more_needed, rests
 from gangsched.core.admission.restarts import denial, held_copies
@@ -24,7 +25,7 @@ from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.primitives.families import family_problem
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import PodGroupInfo
-from gangsched.primitives.standing import can_be_met, least_needed
+from gangsched.primitives.standing import can_be_met, least_needed, unmet
 from gangsched.resources import NOTHING
 
 __all__ = [
@@ -49,17 +50,12 @@ def demand_of(state: State, gang: Gang) -> Demand:
     own = (gang.seq, tree.shape, *where)
     sees_others = _sees_others(state, gang)
     own_later = own if pinned or sees_others else ()
+    needed = lacking(state, gang, lacks) if together or tree.has_copies else {}
     if not together:
-        key, minima = _later(alone, own_later)
-        return state.queue.demand(key, lambda: (minima,), reach)
-    needed = lacking(state, gang, lacks)
+        key, later = _later(gang, alone, needed, own_later)
+        return state.queue.demand(key, lambda: later, reach)
     counts = _counts(tree, together, needed)
-    numbers = tuple(
-        [
-            tuple(sorted([(c.number, n) for c, n in counts.get(leaf.key, {}).items()]))
-            for leaf in tree.leaves
-        ]
-    )
+    numbers = _numbers(tree, counts)
     # an attempt that has begun is not refused for its total
     in_all = NOTHING if gang.waiting else wanted_in_all(state, gang)
     is_own = sees_others or any(domains is not None for domains in pinned)
@@ -70,8 +66,8 @@ def demand_of(state: State, gang: Gang) -> Demand:
 
     if not alone:
         return state.queue.demand(key, lambda: (gang_minima(),), reach, in_all)
-    later_key, later = _later(alone, own_later)
-    return state.queue.demand((key, later_key), lambda: (gang_minima(), later), reach)
+    later_key, later = _later(gang, alone, needed, own_later)
+    return state.queue.demand((key, later_key), lambda: (gang_minima(), *later), reach)
 
 
 def _sees_others(state: State, gang: Gang) -> bool:
@@ -194,15 +190,40 @@ def copy_problem(state: State, gang: Gang) -> str:
     return ""
 
 
-def _later(records: Iterable[PodRecord], own: Hashable) -> tuple[Hashable, tuple[Minimum, ...]]:
-    """Return what members that go alone ask for: any one of them is placed by itself."""
+_Numbers: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
+
+
+def _numbers(tree: SubGroup, counts: Mapping[str, Mapping[PodClass, int]]) -> _Numbers:
+    """Return how many members of each class there are, for each leaf."""
+    return tuple(
+        [
+            tuple(sorted([(c.number, n) for c, n in counts.get(leaf.key, {}).items()]))
+            for leaf in tree.leaves
+        ]
+    )
+
+
+def _later(
+    gang: Gang, alone: Sequence[PodRecord], needed: Mapping[str, int], own: Hashable
+) -> tuple[Hashable, tuple[tuple[Minimum, ...], ...]]:
+    """Return what members that go alone ask for: any one of them by itself, or any whole copy."""
+    parts = list(unmet(gang.tree, lambda sub: needed[sub.key])) if gang.tree.has_copies else []
+    whole = {leaf.key for part in parts for leaf in part.leaves}
     classes: dict[PodClass, int] = {}
-    for record in records:
+    for record in alone:
         assert record.pod_class is not None
-        classes[record.pod_class] = 1
-    names = tuple(sorted(pod_class.number for pod_class in classes))
-    minimum = Minimum(tuple(classes.items()), 1)
-    return ("later", names, own), (minimum,)
+        if record.leaf not in whole:
+            classes[record.pod_class] = 1
+    found: dict[Hashable, tuple[Minimum, ...]] = {}
+    if classes:
+        names = tuple(sorted(pod_class.number for pod_class in classes))
+        found[names] = (Minimum(tuple(classes.items()), 1),)
+    for part in parts:
+        keys = {leaf.key for leaf in part.leaves}
+        counts = _counts(part, [record for record in alone if record.leaf in keys], needed)
+        if counts:
+            found[part.shape, _numbers(part, counts)] = tuple(_minima(part, counts, needed))
+    return ("later", tuple(found), own), tuple(found.values())
 
 
 def halved(
@@ -233,7 +254,7 @@ def halved(
 
 
 def _minima(
-    tree: SubGroup, counts: dict[str, dict[PodClass, int]], needed: dict[str, int]
+    tree: SubGroup, counts: dict[str, dict[PodClass, int]], needed: Mapping[str, int]
 ) -> Iterable[Minimum]:
     """Yield minima that hold whatever children are chosen."""
     parts: dict[PodClass, int] = {}
