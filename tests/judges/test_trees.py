@@ -73,6 +73,19 @@ class _Reversed(World):
         super()._play([*early, *reversed(late)])
 
 
+class _OneByOne(World):
+    """A world in which all that arrives is decided before the next pod: those that run first."""
+
+    def _play(self, events: Sequence[Event]) -> None:
+        pods = [each for each in events if isinstance(each, PodAdded)]
+        for each in (
+            *[each for each in events if not isinstance(each, PodAdded)],
+            *sorted(pods, key=lambda added: added.pod.node_name is None),
+        ):
+            super()._play([each])
+        super()._play([])
+
+
 class _Idle(World):
     """A world in which no decision is made."""
 
@@ -115,7 +128,7 @@ def test_case_ends_as_it_must_and_as_its_own_scheduler_ends_it(
     assert bool(peer) == (case["id"] in DIFFERENCES), peer
 
 
-@pytest.mark.parametrize("kind", [_Restored, _Reversed])
+@pytest.mark.parametrize("kind", [_Restored, _Reversed, _OneByOne])
 @pytest.mark.parametrize(("case", "spelling"), _SPELLED)
 def test_case_ends_as_it_must_when_restored_and_in_another_order(
     case: Case, spelling: Spelling, kind: type[World]

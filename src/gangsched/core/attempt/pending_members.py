@@ -116,11 +116,13 @@ def _split(state: State, gang: Gang, lacks: Lacks) -> tuple[list[PodRecord], lis
         pending = _of_whole_copies(state, gang, pending, needed)
         if gang.is_tree and least_needed(gang.tree, lambda sub: needed[sub.key]) <= 0:
             return (pending, []) if gang.agrees else ([], [])
+    if gang.is_tree:  # members beyond the minimum of one child wait for the minimum of another
+        return [], [] if bundle_problem(state, gang) is not None else pending
     if len(alone_groups) == len(lacks):
         return pending, []
     if not gang.is_bundle:
         return [], pending
-    if len(lacks) > 1 and not gang.is_tree:
+    if len(lacks) > 1:
         resting = {key for key, info in gang.infos.items() if rests(state, info)}
         pending = [r for r in pending if r.info is None or r.info.key not in resting]
     alone = [r for r in pending if r.info is None or r.info.key in alone_groups]
