@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from typing import Any
 
 import pytest
@@ -126,7 +126,8 @@ def ways(case: Case, tree: SubGroup, on: Mapping[str, list[int]]) -> Iterator[li
         if len(on[tree.key]) + held >= tree.least:
             yield on[tree.key]
         return
-    for chosen in combinations(tree.children, tree.wanted):
+    counts = range(tree.wanted, len(tree.children) + 1)  # the least may need more than are wanted
+    for chosen in chain.from_iterable(combinations(tree.children, count) for count in counts):
         for below in product(*(list(ways(case, child, on)) for child in chosen)):
             nodes = [node for some in below for node in some]
             if len(nodes) + held >= tree.least and is_within(case, tree, nodes):

@@ -115,14 +115,15 @@ def _chosen(task: Task, tree: SubGroup) -> Iterator[list[SubGroup]]:
     if not tree.is_optional:
         yield list(tree.children)
         return
-    there = task.numbers
-    free = [child for child in tree.children if not lacks(task, child)][: tree.wanted]
+    there, more = task.numbers, _needs_more(task)
+    free = [child for child in tree.children if not lacks(task, child)]
+    free = free if more else free[: tree.wanted]
     others = [c for c in tree.children if lacks(task, c) and can_be_met(c, task.lacking, there)]
     like: dict[object, list[SubGroup]] = {}
     for child in others:
         like.setdefault(_signature(task, child), []).append(child)
-    least = tree.wanted - len(free)
-    most = len(others) if _needs_more(task) else least
+    least = max(tree.wanted - len(free), 0)
+    most = len(others) if more else least
     for total in range(least, most + 1):
         for numbers in _sums(total, [len(some) for some in like.values()]):
             some = zip(like.values(), numbers, strict=True)
@@ -130,10 +131,10 @@ def _chosen(task: Task, tree: SubGroup) -> Iterator[list[SubGroup]]:
 
 
 def _needs_more(task: Task) -> bool:
-    """Return whether the gang lacks more members than its children do for their minima."""
+    """Return whether the gang lacks more members than the least that its children have to have."""
     tree = task.gang.tree
-    below = sum(max(least_needed(child, task.lacking), 0) for child in tree.children)
-    return task.lacking(tree) > below
+    below = sorted(max(least_needed(child, task.lacking), 0) for child in tree.children)
+    return task.lacking(tree) > sum(below[: tree.wanted])
 
 
 def _sums(total: int, most: list[int]) -> Iterator[tuple[int, ...]]:

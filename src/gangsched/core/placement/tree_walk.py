@@ -85,11 +85,13 @@ def _more(task: Task, tree: SubGroup, lacking: int, domain: Domain, slices: Slic
         if lacking > 0 and child.key in task.chosen:
             lacking = _more(task, child, lacking, task.chosen[child.key], slices)
     for child in tree.children if tree.is_optional else ():
-        if lacking > 0 and child.key not in task.chosen and lacks(task, child):
+        if lacking > 0 and child.key not in task.chosen:
             placed = len(task.nodes)
             if can_be_met(child, task.lacking, task.numbers):
                 place_minimum(task, child, domain, slices)
             lacking -= len(task.nodes) - placed
+            if child.key in task.chosen:
+                lacking = _more(task, child, lacking, task.chosen[child.key], slices)
     return lacking
 
 
