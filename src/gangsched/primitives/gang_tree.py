@@ -130,6 +130,11 @@ class SubGroup:
             object.__setattr__(self, name, value)
 
     @property
+    def slices(self) -> Slices:
+        """The slices that its members are cut into; empty for none."""
+        return () if self.within is None else self.within.slices
+
+    @property
     def leaves(self) -> tuple[SubGroup, ...]:
         """The leaves below it; of a leaf, itself."""
         return self._below or (self,)

@@ -61,6 +61,7 @@ class PodGroupInfo(MemberCounts):
         min_available: The minimum of the specification, else of the first member that claims one.
         roles: The minima of the roles that the specification states, those of trees left out.
         priority: The priority of the specification, else the highest of a member; 0 without either.
+        has_copies: Whether a role consists of copies of other roles.
     """
 
     key: GroupKey
@@ -87,7 +88,8 @@ class PodGroupInfo(MemberCounts):
     min_available: int | None = field(init=False, default=None)
     roles: FrozenMap[int] = field(init=False, default=_NO_ROLES)
     priority: int = field(init=False, default=0)
-    _tree: SubGroup | None = field(init=False, default=None)
+    has_copies: bool = field(init=False, default=False)
+    _tree: tuple[PodGroup | None, int | None, SubGroup] | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self.members.share_with(self)
@@ -97,10 +99,13 @@ class PodGroupInfo(MemberCounts):
         """Compute what follows from the specification and the claims of members. O(1)."""
         spec, claimed = self.spec, self.claimed_priority or 0
         self.min_available = self.claimed_min if spec is None else spec.min_available
-        self.roles = _NO_ROLES if spec is None else _minima(spec)
-        stated = self.stated_priority
+        self.roles = _NO_ROLES if spec is None or not spec.roles else _minima(spec)
+        self.has_copies = spec is not None and bool(spec.roles) and spec.has_copies
+        stated = None if spec is None else spec.priority
+        if self.root is not None:
+            stated = self.stated_priority
         self.priority = claimed if stated is None else stated
-        self.members.standing = self._tree = None
+        self.members.standing = None
 
     @property
     def stated_priority(self) -> int | None:
@@ -113,14 +118,11 @@ class PodGroupInfo(MemberCounts):
     @property
     def tree(self) -> SubGroup:
         """Its minima; see ``group_tree``. O(1), O(sub groups) after they have changed."""
-        if self._tree is None:
-            self._tree = group_tree(self.key, self.spec, self.min_available)
-        return self._tree
-
-    @property
-    def has_copies(self) -> bool:
-        """Whether a role of it consists of copies of other roles. O(1)."""
-        return self.tree.has_copies
+        kept = self._tree
+        if kept is None or kept[0] is not self.spec or kept[1] != self.min_available:
+            tree = group_tree(self.key, self.spec, self.min_available)
+            kept = self._tree = (self.spec, self.min_available, tree)
+        return kept[2]
 
     @property
     def namespace(self) -> str:

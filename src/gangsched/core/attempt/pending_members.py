@@ -7,7 +7,7 @@ From that follows the demand, which is equal for gangs that fail alike.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from gangsched.core.admission.lacking import Lacks, lacking, lacks_of, more_needed, rests
@@ -109,20 +109,39 @@ def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
 
 
 def _split(state: State, gang: Gang, lacks: Lacks) -> tuple[list[PodRecord], list[PodRecord]]:
-    alone_groups = [key for key, roles in lacks.items() if _is_met(gang.infos[key], roles)]
     pending = gang.in_order()
     if gang.tree.has_copies or gang.tree.restarted:
-        needed = lacking(state, gang, lacks)
-        pending = _of_whole_copies(state, gang, pending, needed)
-        if gang.is_tree and least_needed(gang.tree, lambda sub: needed[sub.key]) <= 0:
-            return (pending, []) if gang.agrees else ([], [])
-    if gang.is_tree:  # members beyond the minimum of one child wait for the minimum of another
-        return [], [] if bundle_problem(state, gang) is not None else pending
+        pending = _of_whole_copies(state, gang, pending, lacking(state, gang, lacks))
+    if gang.is_tree:
+        return _split_family(state, gang, pending, lacks)
+    alone_groups = [key for key, roles in lacks.items() if _is_met(gang.infos[key], roles)]
     if len(alone_groups) == len(lacks):
         return pending, []
     if not gang.is_bundle:
         return [], pending
-    if len(lacks) > 1:
+    return _split_bundle(state, gang, pending, alone_groups)
+
+
+def _split_family(
+    state: State, gang: Gang, pending: list[PodRecord], lacks: Lacks
+) -> tuple[list[PodRecord], list[PodRecord]]:
+    """Split the members of groups below one root, which are one tree.
+
+    Members beyond the minimum of one group wait for the minimum of another.
+    """
+    needed = lacking(state, gang, lacks)
+    if not gang.agrees:
+        return [], []
+    if least_needed(gang.tree, lambda sub: needed[sub.key]) <= 0:
+        return pending, []
+    return [], pending if bundle_problem(state, gang) is None else []
+
+
+def _split_bundle(
+    state: State, gang: Gang, pending: list[PodRecord], alone_groups: Collection[GroupKey]
+) -> tuple[list[PodRecord], list[PodRecord]]:
+    """Split the members of a bundle of which some groups lack members, and others may not."""
+    if len(gang.infos) > 1:
         resting = {key for key, info in gang.infos.items() if rests(state, info)}
         pending = [r for r in pending if r.info is None or r.info.key not in resting]
     alone = [r for r in pending if r.info is None or r.info.key in alone_groups]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from gangsched.core.intake.gangs import regroup
@@ -9,7 +10,7 @@ from gangsched.core.intake.pods import read_pod, tell_priority
 from gangsched.core.intake.seen import group_shown, look_ahead
 from gangsched.core.records.gang import PodRecord
 from gangsched.core.state import State
-from gangsched.model import GroupKey
+from gangsched.model import GroupKey, PodGroup
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.group_info import PodGroupInfo
 
@@ -30,7 +31,7 @@ def read_group(state: State, key: GroupKey) -> None:
     priority = None if info is None else info.priority
     if spec != before and info is not None:
         look_ahead(state, info.members)
-    family = registry.family(key)
+    family = [*_named(before), *registry.family(key)]
     if spec is None:
         if before is None:
             return
@@ -38,23 +39,11 @@ def read_group(state: State, key: GroupKey) -> None:
         state.restarts.forget(key)
         state.call.removed[key] = None
     elif spec != before:
-        tree = registry.set_spec(spec).tree
-        state.restarts.forget_parts(key, kept=tree.restarted)
-        now = state.records.now
-        state.restarts.resume(key, spec.restarts, spec.restarting_until, now=now)
-        for path, (restarts, until) in spec.copy_restarts.items():
-            if path in tree.restarted:
-                state.restarts.resume(key, restarts, until, now=now, path=path)
+        _specify(state, spec)
     else:
         return
-    named = {
-        key,
-        *(() if spec is None else spec.bundle),
-        *(() if before is None else before.bundle),
-        *registry.naming(key),  # they wait for it, or for what it says
-        *family,
-        *registry.family(key),
-    }
+    # those that name it wait for it, or for what it says
+    named = {key, *family, *_named(spec), *registry.naming(key), *registry.family(key)}
     respelled = (before is not None and before.has_copies) != (spec is not None and spec.has_copies)
     regroup(state, named)
     info = registry.get(key)
@@ -71,6 +60,21 @@ def read_group(state: State, key: GroupKey) -> None:
     if gang is not None:
         state.note_event(gang)
         state.touch(gang)
+
+
+def _named(spec: PodGroup | None) -> Sequence[GroupKey]:
+    return () if spec is None else spec.bundle
+
+
+def _specify(state: State, spec: PodGroup) -> None:
+    """Take over a specification, with what its status says of restarts."""
+    tree, restarts = state.records.registry.set_spec(spec).tree, state.restarts
+    restarts.forget_parts(spec.key, kept=tree.restarted)
+    now = state.records.now
+    restarts.resume(spec.key, spec.restarts, spec.restarting_until, now=now)
+    for path, (number, until) in spec.copy_restarts.items():
+        if path in tree.restarted:
+            restarts.resume(spec.key, number, until, now=now, path=path)
 
 
 def _members_of(state: State, info: PodGroupInfo) -> list[PodRecord]:

@@ -44,7 +44,7 @@ def search(
         under: The domain that was chosen for the sub group above it.
     """
     tree = tree or task.gang.tree
-    if budget <= 0 or any(each.within and each.within.slices for each in tree.sub_groups()):
+    if budget <= 0 or any(each.slices for each in tree.constrained):
         return False
     asks_late = task.asks_some_late
     is_like = not tree.children and len(task.pools.get(tree.key, {})) < 2

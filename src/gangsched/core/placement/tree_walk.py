@@ -144,7 +144,7 @@ def place_elastic(
             if best is not None:
                 _elastic_in(task, tree, *best, search)
             return
-    _elastic_in(task, tree, domain, tree.within.slices if tree.within else slices, search)
+    _elastic_in(task, tree, domain, tree.slices if tree.within else slices, search)
 
 
 def _elastic_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices, search: Search) -> None:

@@ -361,25 +361,27 @@ class Restarts:
 
     def _check(self) -> None:
         due: set[tuple[float, GroupKey, str]] = set()
-        for key, path, life in (
-            (key, path, life) for key, of in self.lives.items() for path, life in of.items()
-        ):
-            name = f"{path} of group {key}" if path else f"group {key}"
-            if life.runs_with is None and not life.restarts:
-                raise InternalError(f"nothing is known of {name}, and it is remembered")
-            if life.is_held and (life.runs_with is not None or not life.restarts):
-                raise InternalError(f"{name} is held, and runs or was never restarted")
-            if life.short_since is not None and life.runs_with is None:
-                raise InternalError(f"{name} is short of members, and does not run")
-            if life.due_at is not None:
-                due.add((life.due_at, key, path))
-                if not life.is_held and life.short_since is None:
-                    raise InternalError(f"{name} is to be looked at, and waits for nothing")
+        for key, lives in self.lives.items():
+            for path, life in lives.items():
+                _check_life(f"{path} of group {key}" if path else f"group {key}", life)
+                if life.due_at is not None:
+                    due.add((life.due_at, key, path))
         earliest = min((at for at, _key, _path in due), default=math.inf)
         if due != {*self._deadlines} or self.earliest != earliest:
             raise InternalError(f"groups are due at {[*self._deadlines]}, not at {sorted(due)}")
         if not all(self.lives.values()):
             raise InternalError("a group is remembered without what is known of it")
+
+
+def _check_life(name: str, life: GroupLife) -> None:
+    if life.runs_with is None and not life.restarts:
+        raise InternalError(f"nothing is known of {name}, and it is remembered")
+    if life.is_held and (life.runs_with is not None or not life.restarts):
+        raise InternalError(f"{name} is held, and runs or was never restarted")
+    if life.short_since is not None and life.runs_with is None:
+        raise InternalError(f"{name} is short of members, and does not run")
+    if life.due_at is not None and not life.is_held and life.short_since is None:
+        raise InternalError(f"{name} is to be looked at, and waits for nothing")
 
 
 def is_within(role: str | None, path: str) -> bool:
