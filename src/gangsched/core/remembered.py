@@ -178,8 +178,8 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         kept="attempt_started_at attempts backoff_until complete_at failure failures first_seen_at"
         " is_binding key last_failure_at started_by was_scheduled",
         written={"spec": "GroupRow.spec", "uid": "GroupRow.number"},
-        derived="_collected _counts _tree claimed_min claimed_priority has_copies min_available"
-        " priority roles root tried tried_by_role",
+        derived="_collected _counts _tree above claimed_min claimed_priority has_copies"
+        " min_available priority roles tried tried_by_role",
         made="claims members",
         shown="complete_at first_seen_at key spec was_scheduled",
     ),

@@ -36,15 +36,11 @@ def _tree(
     spec = registry.spec(key)
     if spec is not None and spec.min_groups is None:
         return evolve(under(group_tree(key, spec, None), key), is_copy=is_copy)
+    children = [child for child in registry.children(key) if child not in above]
     return SubGroup(
         key,
-        children=tuple(
-            [
-                _tree(registry, child, (*above, key), is_copy=True)
-                for child in registry.children(key)
-                if child not in above
-            ]
-        ),
+        0 if children else 1,  # nothing meets a parent that has no child
+        tuple([_tree(registry, child, (*above, key), is_copy=True) for child in children]),
         wanted=-1 if spec is None or spec.min_groups is None else spec.min_groups,
         within=None if spec is None else within(spec.topology),
         is_copy=is_copy,
@@ -62,8 +58,9 @@ def family_problem(registry: PodGroupRegistry, root: GroupKey) -> str:
         return f"pod group {root} is a parent, and has no min_groups"
     first: dict[str, PodGroup] = {}
     for each in (spec, *_below(registry, spec)):
-        if each.min_groups is None and registry.children(each.key):
-            return f"pod group {each.key} is a parent, and has no min_groups"
+        problem = _own_problem(registry, each)
+        if problem:
+            return problem
         for name in _OF_ALL:
             value = getattr(each, name)
             if value is not None:
@@ -71,6 +68,17 @@ def family_problem(registry: PodGroupRegistry, root: GroupKey) -> str:
                 if value != getattr(other, name):
                     expected = f"that of {other.key}, which is {getattr(other, name)!r}"
                     return f"pod group {each.key}: {name} must be {expected}, got {value!r}"
+    return ""
+
+
+def _own_problem(registry: PodGroupRegistry, spec: PodGroup) -> str:
+    if spec.min_groups is None:
+        if registry.children(spec.key):
+            return f"pod group {spec.key} is a parent, and has no min_groups"
+    elif spec.unmodelled:
+        return f"pod group {spec.key} has a constraint that is not known: {spec.unmodelled[0]}"
+    elif spec.restart is not None:
+        return f"pod group {spec.key} has a restart policy: only groups of pods are restarted"
     return ""
 
 

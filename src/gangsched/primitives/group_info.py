@@ -37,8 +37,7 @@ class PodGroupInfo(MemberCounts):
         key: ``namespace/name``.
         uid: The number of the group, ascending in the order of creation.
         spec: The specification; None if only members define the group.
-        root: That of the root above it, which states priority, timeout and preemption policy for
-            all groups below; None for a group without a parent.
+        above: Those of its parents, the root first.
         claimed_min: The minimum of the first member that claims one; None if none does.
         claimed_priority: The highest priority of a member; None without a member.
         first_seen_at: The creation time of the first member; None without a member.
@@ -67,7 +66,7 @@ class PodGroupInfo(MemberCounts):
     key: GroupKey
     uid: int
     spec: PodGroup | None = None
-    root: PodGroup | None = None
+    above: tuple[PodGroup, ...] = ()
     claimed_min: int | None = None
     claimed_priority: int | None = None
     first_seen_at: float | None = None
@@ -102,10 +101,21 @@ class PodGroupInfo(MemberCounts):
         self.roles = _NO_ROLES if spec is None or not spec.roles else _minima(spec)
         self.has_copies = spec is not None and bool(spec.roles) and spec.has_copies
         stated = None if spec is None else spec.priority
-        if self.root is not None:
+        if self.above:
             stated = self.stated_priority
         self.priority = claimed if stated is None else stated
         self.members.standing = None
+
+    @property
+    def root(self) -> PodGroup | None:
+        """The specification of the root above it, which may speak for all groups below."""
+        return self.above[0] if self.above else None
+
+    @property
+    def is_evicted_whole(self) -> bool:
+        """Whether preemption may evict no part of it."""
+        specs = self.above if self.spec is None else (*self.above, self.spec)
+        return any(spec.evicted_whole for spec in specs)
 
     @property
     def stated_priority(self) -> int | None:

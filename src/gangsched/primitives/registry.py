@@ -298,6 +298,17 @@ class PodGroupRegistry:
             found += [child for child in self.children(each) if child not in found]
         return found
 
+    def above(self, key: GroupKey) -> tuple[PodGroup, ...]:
+        """Return the specifications of the parents of a group, the root first. O(levels)."""
+        found: list[PodGroup] = []
+        spec = self.spec(key)
+        while spec is not None and spec.parent is not None:
+            spec = self.spec(spec.parent)
+            if spec is None or spec in found:
+                break
+            found.append(spec)
+        return tuple(reversed(found))
+
     def root(self, key: GroupKey) -> GroupKey:
         """Return the root above a group, or the group itself. O(levels).
 

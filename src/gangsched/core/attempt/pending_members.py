@@ -338,9 +338,9 @@ def _family_problem(state: State, gang: Gang) -> str:
     tree = gang.tree
     while not may_start(tree):  # the child that keeps its parent from starting is named
         able = [child for child in tree.children if may_start(child)]
-        if not tree.children or tree.group is not None:
+        if tree.group is not None:
             return f"waiting for pod group {tree.group}: it is incomplete"
-        if len(tree.children) < tree.wanted or tree.is_optional:
+        if len(tree.children) < tree.wanted or tree.is_optional or not tree.children:
             some = f"{len(able)} of {tree.wanted}"
             return f"waiting for pod groups whose parent is {tree.key}: {some} can start"
         tree = next(child for child in tree.children if child not in able)

@@ -71,7 +71,7 @@ def grow_tree(state: State, gang: Gang) -> None:
         root = GroupKey(gang.key.removeprefix("tree:"))
         tree, agrees = family_tree(registry, root), not family_problem(registry, root)
         for info in infos.values():
-            info.root = registry.spec(root)
+            info.above = registry.above(info.key)
             info.derive()
     elif infos and not gang.is_bundle:
         (info,) = infos.values()

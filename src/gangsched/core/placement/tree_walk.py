@@ -47,7 +47,10 @@ def _minimum_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices) -> b
         lacking = task.minima.get(tree.key, 0)
         return lacking <= 0 or _put_least(task, tree, lacking, domain, slices)
     met, left = 0, len(tree.children)
-    for child in sorted(tree.children, key=partial(_ease, task)):
+    children = list(tree.children)
+    if not tree.is_optional:  # of k of n, the first ones are chosen
+        children.sort(key=partial(_ease, task))
+    for child in children:
         left -= 1
         if place_minimum(task, child, domain, slices):
             met += 1

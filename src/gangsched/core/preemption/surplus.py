@@ -88,7 +88,7 @@ def surplus(
 
 def _is_elastic(info: PodGroupInfo) -> bool:
     """Return whether a group has started, and may be evicted in part. O(1)."""
-    if info.spec is not None and info.spec.evicted_whole:
+    if info.is_evicted_whole:
         return False
     return info.was_scheduled and info.min_available is not None
 
