@@ -125,7 +125,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar=("DURATION", "JOB"),
         help="delete the owners of these jobs at that instant, as in default/train; their pods and"
-        " groups go with them; may be repeated",
+        " groups go with them; or single pods of a group; may be repeated",
     )
     source.add_argument(
         "--trace",

@@ -254,10 +254,14 @@ class WorkloadRun:
         if isinstance(event, NodeDeleted):
             # Kubernetes' garbage collection deletes the pods of a node that is gone.
             for pod in self.cluster.pods_on(event.name):
-                if self._is_restarted(pod.uid):
-                    self._recreate(pod.uid)
-                else:
-                    self._happen(PodDeleted(pod.uid))
+                self._lose(pod.uid)
+
+    def _lose(self, uid: PodUID) -> None:
+        """Delete a pod; its controller creates another if its group has a restart policy."""
+        if self._is_restarted(uid):
+            self._recreate(uid)
+        else:
+            self._happen(PodDeleted(uid))
 
     def _delete_owner(self, key: str) -> None:
         """Delete the group and the pods of a job, as garbage collection does without an owner.
@@ -267,6 +271,10 @@ class WorkloadRun:
         job = self.usage.jobs.named(key)
         if job is None:
             if key in self._deleted or self.usage.jobs.is_past(key):
+                return
+            if self.cluster.pod(PodUID(key)) is not None:  # a member of a group
+                self._deleted.add(key)
+                self._lose(PodUID(key))
                 return
             expected = f"a job that has arrived by t={format_instant(self.now)}"
             raise InvalidValueError("job", key, expected)

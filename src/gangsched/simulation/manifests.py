@@ -34,6 +34,7 @@ from gangsched.simulation.controllers import (
     read_pytorch_job,
     read_tf_job,
 )
+from gangsched.simulation.gang_documents import GANG, read_gang
 from gangsched.simulation.timed_pods import read_timed_pod
 from gangsched.simulation.workload import MOST_OBJECTS, Arrival, Workload
 
@@ -52,6 +53,7 @@ _READERS: Final[dict[tuple[str, str], _Reader]] = {
     ("v1", "Node"): lambda manifest: (NodeAdded(read_node(manifest)),),
     ("v1", "Pod"): lambda manifest: (PodAdded(read_timed_pod(manifest, manifest.document)),),
     ("batch/v1", "Job"): read_job,
+    GANG: read_gang,
     ("kubeflow.org/v1", "TFJob"): read_tf_job,
     ("kubeflow.org/v1", "PyTorchJob"): read_pytorch_job,
     ("kubeflow.org/v1", "MPIJob"): read_mpi_job,
@@ -190,10 +192,11 @@ def load_manifests(
 ) -> Workload:
     """Return the objects of a manifest as arrivals.
 
-    Known are ``Node``, ``Pod``, ``Job``, ``TFJob``, ``PyTorchJob``, ``MPIJob``, ``PodGroup`` in
-    the dialects of scheduler-plugins, Kubernetes and Volcano, ``PriorityClass``, ``RuntimeClass``,
-    and lists of any kind. So are the kinds of ``gangsched.cluster_objects`` that have no pods of
-    their own. An object with ``generateName`` gets a name that is the same each time.
+    Known are ``Node``, ``Pod``, ``Job``, ``Gang``, ``TFJob``, ``PyTorchJob``, ``MPIJob``,
+    ``PodGroup`` in the dialects of scheduler-plugins, Kubernetes and Volcano, ``PriorityClass``,
+    ``RuntimeClass``, and lists of any kind. So are the kinds of ``gangsched.cluster_objects`` that
+    have no pods of their own. An object with ``generateName`` gets a name that is the same each
+    time.
 
     Runtime complexity: O(text + pods).
 

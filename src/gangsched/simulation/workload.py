@@ -87,14 +87,15 @@ class Input:
 @final
 @frozen
 class OwnerDeleted:
-    """The owner of a job's pods is deleted, as by ``kubectl delete job``.
+    """The owner of a job's pods is deleted, as by ``kubectl delete job``; or one member of a group.
 
-    Its pod group is deleted, and then its pods, those that were created in place of others
-    included. Nothing is created in their place.
+    The pod group is deleted, and then its pods, those that were created in place of others
+    included. Nothing is created in their place; in place of a single member another is created if
+    its group has a restart policy.
 
     Attributes:
         job: The key of the job as in ``JobRow``: ``namespace/name`` of the group, or of the job
-            that the pods name, or the UID of a regular pod. It must have arrived by then.
+            that the pods name, or the UID of a pod. It must have arrived by then.
     """
 
     job: str = field(validator=check_text)

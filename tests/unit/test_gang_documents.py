@@ -1,0 +1,136 @@
+"""``Gang`` documents of the simulator: what they give, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from attrs import evolve
+
+from gangsched import Resources, Role, Topology, gang, presets
+from gangsched.errors import ManifestError
+from gangsched.events import PodAdded, PodGroupAdded
+from gangsched.simulation import Arrival, OwnerDeleted, Simulator, Workload
+from gangsched.simulation.manifests import load_manifests
+
+GPU = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
+REPLICA = {"count": 4, "minimum": 3, "roles": {"leader": 1, "worker": 3}, "topology": "rack"}
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: node-0, labels: {rack: a}}
+status: {allocatable: {nvidia.com/gpu: "16"}}
+"""
+
+
+def load(**spec: Any) -> Workload:
+    """Read a document."""
+    document = {
+        "apiVersion": "simulation.gangsched.io/v1alpha1",
+        "kind": "Gang",
+        "metadata": {"name": "serve", "namespace": "team"},
+        "spec": spec,
+    }
+    return load_manifests(yaml.safe_dump(document), file="f.yaml", at=7.0)
+
+
+MEANT = Role(4, 3, roles={"leader": 1, "worker": 3}, topology=Topology("rack"))
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"router": 2}, {"router": 2}),
+        ({"router": {"count": 2, "minimum": 1}}, {"router": Role(2, minimum=1)}),
+        ({"decode": REPLICA, "router": 1}, {"decode": MEANT, "router": 1}),
+        (
+            {"decode": {"count": 2, "roles": {"leader": {"count": 1, "requests": {"cpu": 2}}}}},
+            {"decode": Role(2, roles={"leader": Role(1, requests={"cpu": 2})})},
+        ),
+        (
+            {"block": {"count": 2, "roles": {"decode": REPLICA, "router": 1}}},
+            {"block": Role(2, roles={"decode": MEANT, "router": 1})},
+        ),
+    ],
+)
+def test_document_gives_what_gang_gives(
+    written: dict[str, Any], meant: dict[str, int | Role]
+) -> None:
+    found = [each.event for each in load(roles=written, topology="block", template=GPU).arrivals]
+    topology = Topology("block")
+    job = gang("serve", namespace="team", roles=meant, gpu=1, topology=topology, created_at=7.0)
+    limits = Resources({"nvidia.com/gpu": 1})
+    expected = [PodAdded(evolve(pod, limits=limits)) for pod in job.pods]
+    assert found == [PodGroupAdded(job.group), *expected]
+
+
+@pytest.mark.parametrize(
+    ("topology", "meant"),
+    [
+        (None, None),
+        ("rack", Topology("rack")),
+        ({"key": "rack"}, Topology("rack")),
+        ({"key": "rack", "required": False}, Topology("rack", required=False)),
+    ],
+)
+def test_topology_is_a_label_or_says_whether_it_is_required(topology: Any, meant: Any) -> None:
+    event = load(roles={"router": 1}, topology=topology, template=GPU).arrivals[0].event
+    assert isinstance(event, PodGroupAdded)
+    assert event.group.topology == meant
+
+
+@pytest.mark.parametrize(
+    ("roles", "problem"),
+    [
+        (None, "spec.roles: expected a value, got nothing"),
+        ({}, "spec.roles: expected at least one role, got a mapping"),
+        ({"w": 0}, "spec.roles.w: expected an int from 1 to 150000, got 0"),
+        ({"w": {}}, "spec.roles.w.count: expected an int from 1 to 150000, got nothing"),
+        ({"w": {"count": "4"}}, "spec.roles.w.count: expected an int from 1 to 150000, got '4'"),
+        (
+            {"decode": {**REPLICA, "minimum": 5}},
+            "spec.roles.decode.minimum: expected an int from 1 to 4, got 5",
+        ),
+        (
+            {"decode": {**REPLICA, "roles": {"leader": -1}}},
+            "spec.roles.decode.roles.leader: expected an int from 1 to 150000, got -1",
+        ),
+        (
+            {"decode": {**REPLICA, "minimun": 2}},
+            "spec.roles.decode: expected the fields count, minimum, requests, roles, topology, "
+            "got 'minimun'",
+        ),
+        (
+            {"de/code": 1},
+            "spec.roles: expected names of lower-case letters, digits and hyphens, got 'de/code'",
+        ),
+        (
+            {"w": {"count": 1000, "roles": {"w": 1000}}},
+            "spec.roles: expected at most 150000 pods in all, got 1000000",
+        ),
+        (
+            {"a": {"count": 1, "roles": {"b": 1}}, "a-0-b": 1},
+            "spec.roles: expected roles whose pods have different names, got 'serve-a-0-b-0'",
+        ),
+        (
+            {"decode": {**REPLICA, "topology": {"required": False}}},
+            "spec.roles.decode.topology.key: expected a non-empty string, got nothing",
+        ),
+    ],
+)
+def test_error_names_the_field_and_the_value(roles: Any, problem: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        load(roles=roles, template=GPU)
+    assert str(caught.value).removeprefix("f.yaml: document 1: ") == problem
+
+
+def test_deleting_a_member_takes_that_pod_only() -> None:
+    work = load(roles={"decode": REPLICA}, template=GPU)
+    lost = "team/serve-decode-0-worker-1"
+    late = Workload([Arrival(9.0, OwnerDeleted(lost))])
+    simulator = Simulator(load_manifests(NODE, file="n").merge(work, late), presets.gang)
+    simulator.run()
+    there = {pod.key for pod in simulator.cluster.pods()}
+    assert len(there) == 15
+    assert lost not in there
