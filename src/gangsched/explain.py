@@ -15,6 +15,7 @@ from typing import Final, TypeAlias, final
 from attrs import field, frozen
 
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
+from gangsched.resources import Resources
 from gangsched.values.seconds import format_instant, format_utc
 
 __all__ = [
@@ -87,6 +88,9 @@ class Shortage:
         group: In a bundle, the group whose minimum cannot be met; None for a single group.
         beside_others: Whether *fits* counts what fits while the other roles or groups have their
             minima. Otherwise no more would fit without them.
+        copy_requests: For a role that consists of copies, what one copy requests; then *needed* and
+            *fits* count copies, and *within* is the label of which a copy needs one value. None if
+            they count members.
     """
 
     needed: int
@@ -98,6 +102,12 @@ class Shortage:
     within: str = ""
     group: GroupKey | None = None
     beside_others: bool = False
+    copy_requests: Resources | None = None
+
+    @property
+    def is_of_copies(self) -> bool:
+        """Whether it counts copies of a role."""
+        return self.copy_requests is not None
 
     def __str__(self) -> str:
         """``at most 5 of 8 members fit: nvidia.com/gpu is short``
@@ -106,15 +116,20 @@ class Shortage:
         """
         whose = f" of role {self.role}" if self.role else ""
         whose += f" of pod group {self.group}" if self.group else ""
+        bound = f"at most {self.fits}"
+        if not self.exact:
+            bound = "not all" if self.fits == self.needed - 1 else f"{self.fits} or fewer"
+        if self.copy_requests is not None:
+            requests = self.copy_requests
+            amounts = " and ".join(f"{requests.quantity(name)} {name}" for name in requests)
+            where = f" within one {self.within}" if self.within else ""
+            return f"{bound} of {self.needed} copies{whose} fit: each needs {amounts}{where}"
         where = f" within {self.within}" if self.within else ""
         if self.beside_others:
             others = (
                 "other groups" if self.group else "other roles" if self.role else "roles' minima"
             )
             where += f" beside the {others}"
-        bound = f"at most {self.fits}"
-        if not self.exact:
-            bound = "not all" if self.fits == self.needed - 1 else f"{self.fits} or fewer"
         what = f"{bound} of {self.needed} members{whose} fit{where}"
         if self.resource is None:
             return f"{what} at once"
@@ -193,6 +208,8 @@ class NotEnoughMembers:
             ``group_grace`` of the scheduler. None for other groups.
         gates: The scheduling gates of members, each once, if the group would be complete without
             them; otherwise empty. Then no node helps: the controllers that set the gates decide.
+        in_copies: For copies of roles that exist in part, the roles with too few members: the path,
+            its minimum, the number that count.
     """
 
     group: GroupKey
@@ -205,6 +222,7 @@ class NotEnoughMembers:
     without_role: int = 0
     forgotten_at: float | None = None
     gates: tuple[str, ...] = ()
+    in_copies: tuple[tuple[str, int, int], ...] = ()
 
     @property
     def missing(self) -> int | None:
@@ -239,10 +257,11 @@ class NotEnoughMembers:
         if self.min_available is None:
             return f"waiting for pod group {self.group}: its minimum is unknown{self._blame}"
         members = "member" if self.min_available - self.present == 1 else "members"
+        whole = {path.partition("/")[0] for path, _least, _some in self.in_copies}
         parts = [(members, self.min_available, self.present), *self.roles]
         short = [
-            f"{least - some} more {role}: {some} of {least} exist"
-            for role, least, some in parts
+            f"{least - some} more {role}: {some} of {least} exist{' whole' * (role in whole)}"
+            for role, least, some in [*parts, *self.in_copies[:_NAMED]]
             if some < least or not self.roles
         ]
         return f"waiting for {'; '.join(short)}{apart}{self._blame}"
@@ -427,11 +446,14 @@ class Running:
         node: The node of the pod; None for a group.
         members: The number of members with a node; 1 for a pod.
         binding: The number of these members whose bind is in progress; 0 for a pod.
+        in_copies: For copies of roles that run in part, the roles with too few members: the path,
+            its minimum, the number that hold a node. The minimum of the group is met without them.
     """
 
     node: NodeName | None
     members: int = 1
     binding: int = 0
+    in_copies: tuple[tuple[str, int, int], ...] = ()
 
     def __str__(self) -> str:
         if self.node is not None:
@@ -441,7 +463,7 @@ class Running:
         held = (
             "1 member holds a node" if self.members == 1 else f"{self.members} members hold nodes"
         )
-        return f"{held}{bound}"
+        return f"{held}{bound}{_some_of(self.in_copies)}"
 
 
 @final
@@ -462,6 +484,8 @@ class PartlyRunning:
         roles: The roles with too few members: the role, its minimum, the number that hold a node.
         pending: The number of pending members, which *rest* is about.
         is_below_minimum: Whether too few members hold a node; False if the minimum is met.
+        in_copies: For copies of roles that run in part, the roles with too few members: the path,
+            its minimum, the number that hold a node.
     """
 
     group: GroupKey
@@ -471,6 +495,7 @@ class PartlyRunning:
     roles: tuple[tuple[str, int, int], ...] = ()
     pending: int = 0
     is_below_minimum: bool = True
+    in_copies: tuple[tuple[str, int, int], ...] = ()
 
     def __str__(self) -> str:
         return self._said(format_instant)
@@ -478,6 +503,7 @@ class PartlyRunning:
     def _said(self, instant: _Instant) -> str:
         if not self.is_below_minimum:
             known = f"{self.members} of {self.members + self.pending} members hold nodes"
+            known += _some_of(self.in_copies)
             waits = "1 waits" if self.pending == 1 else f"{self.pending} wait"
             why = "" if self.rest is None else f": {_said(self.rest, instant)}"
             return f"runs: {known}, and its minimum of {self.min_available} is met; {waits}{why}"
@@ -485,6 +511,7 @@ class PartlyRunning:
         if self.rest is not None:
             rest = f"the rest: {_said(self.rest, instant)}"
         roles = "".join(f", {some} of {least} {role}" for role, least, some in self.roles)
+        roles += _some_of(self.in_copies)
         members = f"{self.members} of {self.min_available} members hold nodes{roles}"
         return f"runs in part: {members}; {rest}"
 
@@ -551,6 +578,12 @@ def _said(why: Why, instant: _Instant) -> str:
     if isinstance(why, NotEnoughMembers | OnPermit | BackingOff | NoNodeFits | PartlyRunning):
         return why._said(instant)
     return str(why)
+
+
+def _some_of(roles: tuple[tuple[str, int, int], ...]) -> str:
+    """Return ``, 2 of 3 decode/0/worker`` for the first of some roles."""
+    named = "".join([f", {some} of {least} {role}" for role, least, some in roles[:_NAMED]])
+    return f"{named}, and {len(roles) - _NAMED} more" if len(roles) > _NAMED else named
 
 
 def _as_of(why: BackingOff | NoNodeFits, instant: _Instant) -> str:

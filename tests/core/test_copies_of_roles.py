@@ -36,6 +36,7 @@ from gangsched import (
     presets,
 )
 from gangsched.events import Bound
+from gangsched.explain import BackingOff, NoNodeFits, Shortage
 from gangsched.gangs import Gang
 from support.examples import one_in
 
@@ -189,6 +190,24 @@ def minima(case: Case) -> Iterator[list[Pod]]:
                         yield found
 
 
+def check_proof(case: Case, why: object, free: Mapping[int, int]) -> None:
+    """Require that no more copies fit than an answer says, and as many if it says so."""
+    assert isinstance(why, NoNodeFits | BackingOff)
+    assert why.unschedulable_member is not None
+    proof = why.unschedulable_member.proof
+    if not isinstance(proof, Shortage) or not proof.is_of_copies:
+        return
+    event("says how many copies fit")
+    copies = [pods for path, pods in by_copy(case.job.pods).items() if "/" in path]
+
+    def some_fit(number: int) -> bool:
+        chosen = combinations(copies, number)
+        return any(fits(case, [pod for pods in some for pod in pods], free) for some in chosen)
+
+    assert not some_fit(proof.fits + 1)
+    assert some_fit(proof.fits) or not proof.exact
+
+
 class World:
     """A scheduler with a host that binds at once, and what holds nodes."""
 
@@ -255,6 +274,7 @@ def test_job_starts_exactly_if_some_choice_of_copies_fits(case: Case) -> None:
     assert bool(world.on) == any(fits(case, pods, free) for pods in minima(case))
     event("starts" if world.on else "waits")
     if not world.on:
+        check_proof(case, world.scheduler.why(case.job.group), free)
         return
     for uid, slot in world.on.items():
         free[slot] -= world.pods[uid].requests["cpu"] // 1000

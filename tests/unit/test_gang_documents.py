@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-import yaml
 from attrs import evolve
 
 from gangsched import Resources, Role, Topology, gang, presets
@@ -32,7 +32,7 @@ def load(**spec: Any) -> Workload:
         "metadata": {"name": "serve", "namespace": "team"},
         "spec": spec,
     }
-    return load_manifests(yaml.safe_dump(document), file="f.yaml", at=7.0)
+    return load_manifests(json.dumps(document), file="f.yaml", at=7.0)
 
 
 MEANT = Role(4, 3, roles={"leader": 1, "worker": 3}, topology=Topology("rack"))

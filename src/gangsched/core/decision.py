@@ -21,6 +21,7 @@ from gangsched.core.attempt.placing import enough, missing, place_alone, place_g
 from gangsched.core.moves import notices
 from gangsched.core.moves.undo import Undo
 from gangsched.core.nodes.domains import EVERYWHERE
+from gangsched.core.placement.copies import shortage_of_surplus
 from gangsched.core.placement.proof import Proof, member_that_fits_nowhere, proof, why_not
 from gangsched.core.placement.shortage import shortage
 from gangsched.core.placement.task import Task
@@ -28,7 +29,7 @@ from gangsched.core.preemption import nominations
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.cycle_state import CycleState
-from gangsched.explain import Diagnosis
+from gangsched.explain import Diagnosis, Shortage
 from gangsched.primitives.counters import MemberState
 
 __all__ = ["decide", "fail_alone"]
@@ -126,10 +127,17 @@ class _Found:
             left = max(state.settings.search_budget - task.steps, 0)
             self.proof = shortage(task) or proof(task, left)
             nowhere = member_that_fits_nowhere(task)
-            if nowhere is not None:
+            if nowhere is not None or (task.gang.tree.has_copies and not _fits_somewhere(task)):
                 task.failed = None
-                task.blame(nowhere)
+                able = (r for r in ready if r.pod_class is not None and r.pod_class.memo.total)
+                task.blame(nowhere or next(able, ready[0]))
         task.blame(ready[0])
+
+
+def _fits_somewhere(task: Task) -> bool:
+    """Return whether some node takes the member that was blamed; others suffice without it."""
+    pod_class = None if task.failed is None else task.failed.pod_class
+    return pod_class is None or pod_class.memo.refresh().total > 0
 
 
 def _failure(
@@ -195,8 +203,14 @@ def _fail_unplaced(
     """Tell members that they found no node, and block their demand."""
     if gang.backoff_until > state.records.now:
         return  # it has failed for another member meanwhile
-    told = [record for record in members if record.told != str(found)]
-    failure = Failure(member=members[0], reason=str(found), diagnosis=found, told=told)
+    short: Shortage | None = None
+    # that one of them fits says nothing of its copy
+    if any(leaf.key == members[0].leaf for copy in gang.tree.copies() for leaf in copy.leaves):
+        needed = lacking(state, gang)
+        short = shortage_of_surplus(Task(gang, members, state.records, state.cycle, needed))
+    reason = str(short or found)
+    told = [record for record in members if record.told != reason]
+    failure = Failure(member=members[0], reason=reason, diagnosis=found, proof=short, told=told)
     fail(state, gang, failure, Tried.ALONE)
 
 

@@ -159,6 +159,12 @@ class SubGroup:
             for leaf, above in child.paths():
                 yield leaf, (self, *above)
 
+    def certain(self) -> Iterator[SubGroup]:
+        """Yield it and those below that start whichever children are chosen, parents first."""
+        yield self
+        for child in () if self.is_optional else self.children:
+            yield from child.certain()
+
     def sub_groups(self) -> Iterator[SubGroup]:
         """Yield it and all sub groups below, parents first."""
         yield self

@@ -6,9 +6,9 @@ that cannot be met, how many of its members fit, and the resource of which alone
 Rules:
   R1  a member that fits on no node, and without which too few are left, is the reason: what else is
       short does not matter before that one fits somewhere;
-  R2  of a gang that shares one domain, the one is named that comes closest. Nothing is said of
-      other gangs with domains. Of members that late plugins place, capacity is a bound, and a
-      search that was cut short may have missed a placement.
+  R2  of a gang that shares one domain, the one is named that comes closest. Of other gangs with
+      domains, only copies of roles are counted. Of members that late plugins place, capacity is a
+      bound, and a search that was cut short may have missed a placement.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gangsched.core.nodes.domains import Domain
 from gangsched.core.nodes.hold import Hold
 from gangsched.core.nodes.node_table import PODS
 from gangsched.core.placement.late import RESERVED, withheld
-from gangsched.core.placement.search import explain
+from gangsched.core.placement.search import certain_minima, explain
 from gangsched.core.placement.task import Task
 from gangsched.core.records.gang import PodRecord
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage
@@ -72,15 +72,15 @@ def _sentence(found: Proof, pod_class: PodClass, diagnosis: Diagnosis) -> str:
 
 def member_that_fits_nowhere(task: Task) -> PodRecord | None:
     """Return the first member that fits on no node, if too few others are left; see R1."""
-    for sub in task.gang.tree.sub_groups():
+    for _key, lacking, leaves in certain_minima(task):
         able, nowhere = 0, list[PodRecord]()
-        for leaf in sub.leaves:
-            for pod_class, members in task.pools.get(leaf.key, {}).items():
+        for leaf, pool in task.pools.items():
+            for pod_class, members in pool.items() if leaf in leaves else ():
                 if pod_class.memo.refresh().total:
                     able += len(members)
                 else:
                     nowhere.append(members[0])
-        if nowhere and able < task.lacking(sub):
+        if nowhere and able < lacking:
             return nowhere[0]
     return None
 
@@ -100,7 +100,7 @@ def _shortage(task: Task, answer: Impossible[Any], within: str = "") -> Shortage
         answer.quota.at_least,
         answer.fits,
         answer.exact,
-        sub.role or "",
+        task.gang.path_of(sub) if sub.is_optional else sub.role or "",
         answer.resource,
         answer.in_pieces,
         within,
@@ -135,7 +135,7 @@ def _of_domains(task: Task, budget: int) -> Proof | None:
     tree, left = task.gang.tree, budget
     level = _required_level(tree)
     if level is None:
-        return None
+        return _of_packing(task, budget) if tree.has_copies else None
     found: Shortage | None = None
     # what fits if each class is counted by itself is a bound
     bounds = [(-_capacity(task, each), task.name(each), each) for each in task.domains(tree)]
@@ -236,7 +236,7 @@ def why_not(
 
     If capacity is short, that is followed by what is held of it for others.
     """
-    within = proof.within if isinstance(proof, Shortage) else ""
+    within = proof.within if isinstance(proof, Shortage) and not proof.is_of_copies else ""
     pod_class = member.pod_class
     # the member fits on no node, see R1
     if found is not None and pod_class is not None and not pod_class.memo.refresh().total:

@@ -29,7 +29,7 @@ from gangsched.primitives.packing.pack import (
 )
 from gangsched.primitives.standing import can_be_met, least_needed
 
-__all__ = ["explain", "search"]
+__all__ = ["certain_minima", "explain", "search"]
 
 
 def search(
@@ -73,14 +73,15 @@ def search(
 def explain(
     task: Task, budget: int, domain: Domain = EVERYWHERE
 ) -> Packed[Any, Any] | Impossible[Any] | BudgetExhausted:
-    """Return why the minima of a tree without choices are not met in a domain; nothing is placed.
+    """Return why the minima of a tree are not met in a domain; nothing is placed.
 
-    The quota of an answer is named by the key of its sub group.
+    The quota of an answer is named by the key of its sub group. If some children are chosen, they
+    are counted together: what is packed may be no placement, and what is impossible is.
     """
-    tree = task.gang.tree
-    keys = frozenset(each.key for each in tree.sub_groups())
+    keys = frozenset(each.key for each in task.gang.tree.sub_groups())
+    problem = _Problem(task, keys, dict.fromkeys(keys, domain), is_certain=True)
     found: Packed[Any, Any] | Impossible[Any] | BudgetExhausted
-    found = _Problem(task, keys, dict.fromkeys(keys, domain)).answer(budget, explains=True)
+    found = problem.answer(budget, explains=True)
     return found
 
 
@@ -284,7 +285,14 @@ class _Model:
 class _Problem:
     """One choice of sub groups and domains, as demands, quotas and nodes."""
 
-    def __init__(self, task: Task, keys: frozenset[str], domains: dict[str, Domain]) -> None:
+    def __init__(
+        self,
+        task: Task,
+        keys: frozenset[str],
+        domains: dict[str, Domain],
+        *,
+        is_certain: bool = False,
+    ) -> None:
         self._task = task
         self._classes: dict[_Kind, PodClass] = {}
         self._demands: list[PackingDemand[Any]] = []
@@ -303,7 +311,7 @@ class _Problem:
         self._names = sorted(names)
         self._quotas = [
             PackingQuota(frozenset(k for k in self._classes if k.leaf in below), least, key)
-            for key, least, below in _minima(task, keys)
+            for key, least, below in (certain_minima(task) if is_certain else _minima(task, keys))
             if least > 0
         ]
         numbers = [table.resources[name] for name in self._names]
@@ -341,6 +349,13 @@ class _Problem:
             slot = self._nodes[node].pop(0)
             for kind, count in takes:
                 self._task.take(kind.leaf, self._classes[kind], slot, count)
+
+
+def certain_minima(task: Task) -> Iterator[tuple[str, int, frozenset[str]]]:
+    """Yield the minima that hold whichever children are chosen, as ``_minima`` does."""
+    for tree in task.gang.tree.certain():
+        lacks = least_needed(tree, task.lacking) if tree.is_optional else task.lacking(tree)
+        yield tree.key, lacks, frozenset(leaf.key for leaf in tree.leaves)
 
 
 def _minima(task: Task, keys: frozenset[str]) -> Iterator[tuple[str, int, frozenset[str]]]:

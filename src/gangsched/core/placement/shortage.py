@@ -6,11 +6,12 @@ too small is a proof all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import Domain
 from gangsched.core.nodes.node_table import PODS
+from gangsched.core.placement.copies import shortage_of_copies
 from gangsched.core.placement.task import Task
 from gangsched.explain import Shortage
 from gangsched.model import GroupKey
@@ -27,19 +28,14 @@ def shortage(task: Task) -> Shortage | None:
     Args:
         task: The members; none of them is placed.
     """
-    for sub in _needed(task.gang.tree):
+    for sub in task.gang.tree.certain():
+        found = None
         if sub.within is not None and sub.within.required:
             found = _in_domains(task, sub, sub.within.level)
-            if found is not None:
-                return found
+        found = found or shortage_of_copies(task, sub)
+        if found is not None:
+            return found
     return None
-
-
-def _needed(tree: SubGroup) -> Iterator[SubGroup]:
-    """Yield the sub groups that have to start, parents first."""
-    yield tree
-    for child in () if tree.is_optional else tree.children:
-        yield from _needed(child)
 
 
 def _in_domains(task: Task, sub: SubGroup, level: str) -> Shortage | None:

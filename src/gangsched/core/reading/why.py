@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeAlias, TypeVar, assert_never
 
 from gangsched.core.admission import restarts
@@ -36,7 +36,7 @@ from gangsched.explain import (
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase, PodUID
 from gangsched.primitives import quorum
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.group_info import PodGroupInfo
+from gangsched.primitives.group_info import HOLDING, PodGroupInfo
 from gangsched.primitives.waiting import WaitingPod
 from gangsched.profile.calls import name_of
 
@@ -147,7 +147,8 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
         answer = _partly_running(gang, info, rest) or rest
     else:  # it is finished only if no member is pending
         answer = rest or _finished(info)
-    return answer or Running(None, info.scheduled, info.members.count(MemberState.BINDING))
+    binding = info.members.count(MemberState.BINDING)
+    return answer or Running(None, info.scheduled, binding, _short_leaves(info, HOLDING))
 
 
 def _on_permit(state: State, info: PodGroupInfo) -> OnPermit:
@@ -185,7 +186,29 @@ def _not_enough_members(state: State, info: PodGroupInfo) -> NotEnoughMembers | 
         _without_role(members) if absent else 0,
         state.records.registry.forgotten_at(info.key),
         () if unknown else _gates(state, info, members),
+        _short_leaves(info, (*HOLDING, MemberState.UNSCHEDULED)),
     )
+
+
+def _short_leaves(
+    info: PodGroupInfo, states: Collection[MemberState]
+) -> tuple[tuple[str, int, int], ...]:
+    """Return the roles with too few members of copies that have some. O(sub groups).
+
+    Args:
+        info: The group.
+        states: The states in which members count; those that have succeeded do, too.
+    """
+    found: dict[str, tuple[str, int, int]] = {}
+    for copy in info.tree.copies() if info.spec is not None and info.spec.roles else ():
+        leaves = [(leaf.role, leaf.least) for leaf in copy.certain() if leaf.role is not None]
+        counts = {role: info.members.in_states(states, role) for role, _least in leaves}
+        if any(counts.values()):
+            for role, least in leaves:
+                some = counts[role] + info.members.done(role)
+                if some < least:
+                    found[role] = role, least, some
+    return tuple(found.values())
 
 
 def _finished(info: PodGroupInfo) -> Finished | None:
@@ -236,6 +259,7 @@ def _partly_running(
         roles,
         pending if rest is not None else 0,
         lacks,
+        _short_leaves(info, HOLDING),
     )
 
 

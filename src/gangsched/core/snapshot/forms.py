@@ -105,6 +105,7 @@ _SHORTAGE: Final = Record(
     within=STR,
     group=optional(STR),
     beside_others=BOOL,
+    copy_requests=optional(RESOURCES),
 )
 _EXHAUSTED: Final = Record(SearchBudgetExhausted, needed=_COUNT, placed=_COUNT, steps=_COUNT)
 _UNSCHEDULABLE: Final = Record(

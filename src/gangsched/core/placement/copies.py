@@ -1,0 +1,102 @@
+"""How many copies of a role fit at once, by counting what one of them lacks in each domain.
+
+Each class of members is counted by itself, and so are copies that lack different members: more may
+seem to fit than do. A count that is too small is a proof all the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from gangsched.core.evaluation.pod_class import PodClass
+from gangsched.core.nodes.domains import EVERYWHERE, Domain
+from gangsched.core.placement.task import Task
+from gangsched.explain import Shortage
+from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.standing import can_be_met, least_needed
+from gangsched.resources import Resources
+
+__all__ = ["shortage_of_copies", "shortage_of_surplus"]
+
+_Needs: TypeAlias = Mapping[PodClass, int]
+"""How many members of each class a copy lacks."""
+
+
+def shortage_of_surplus(task: Task) -> Shortage | None:
+    """Return how many copies fit of the first role of which not all do; None if that is unknown."""
+    found = (shortage_of_copies(task, role, of_all=True) for role in task.gang.tree.sub_groups())
+    return next(filter(None, found), None)
+
+
+def shortage_of_copies(task: Task, role: SubGroup, *, of_all: bool = False) -> Shortage | None:
+    """Return how many copies of a role fit if those are too few; None if they may be enough.
+
+    Runtime complexity: O(copies x sub groups), and O(domains x classes) for copies that differ.
+
+    Args:
+        task: The members; none of them is placed.
+        role: A sub group; if it does not consist of copies, nothing is known.
+        of_all: Whether all copies that exist are wanted, and not only the minimum.
+    """
+    if not role.children or not role.children[0].is_copy:
+        return None
+    fits, like = 0, dict[object, list[SubGroup]]()
+    for copy in role.children:
+        if least_needed(copy, task.lacking) <= 0:
+            fits += 1  # it runs
+        elif can_be_met(copy, task.lacking, task.numbers):
+            runs = any(task.holding.get(leaf.key) for leaf in copy.leaves)
+            needs = _needs(task, copy)
+            key = copy.key if runs else tuple(sorted((c.number, n) for c, n in needs.items()))
+            like.setdefault(key, []).append(copy)
+    wanted = fits + sum(map(len, like.values())) if of_all else role.wanted
+    for copies in like.values():
+        if fits >= wanted:
+            break
+        most = _most(_needs(task, copies[0]), _domains(task, copies[0]))
+        fits += len(copies) if most is None else min(len(copies), most)
+    if fits >= wanted or not like:
+        return None
+    copy = next(iter(like.values()))[0]
+    needs = _needs(task, copy)
+    is_exact = len(like) == len(needs) == 1 and not any(map(task.asks_late, needs))
+    asked = Resources()
+    for pod_class, number in needs.items():
+        for _each in range(number):
+            asked += pod_class.sample.requests
+    return Shortage(
+        wanted,
+        fits,
+        is_exact,
+        task.gang.path_of(role),
+        within=copy.within.level if copy.within is not None and copy.within.required else "",
+        group=role.group if len(task.gang.infos) > 1 else None,
+        copy_requests=asked if _domains(task, copy) else None,
+    )
+
+
+def _needs(task: Task, copy: SubGroup) -> _Needs:
+    """Return what a copy lacks; of a leaf with unlike members, that is not said."""
+    found = Counter[PodClass]()
+    for leaf in copy.certain():
+        pool = task.pools.get(leaf.key, {})
+        if not leaf.children and len(pool) == 1 and task.lacking(leaf) > 0:
+            found[next(iter(pool))] += task.lacking(leaf)
+    return found
+
+
+def _domains(task: Task, copy: SubGroup) -> Sequence[Domain]:
+    """Return the domains of which a copy must be in one."""
+    is_bound = copy.within is not None and copy.within.required
+    return task.domains(copy) if is_bound else [EVERYWHERE]
+
+
+def _most(needs: _Needs, domains: Sequence[Domain]) -> int | None:
+    """Return how many copies fit, each class counted by itself; None if nothing is known."""
+    if not needs:
+        return None
+    for pod_class in needs:
+        pod_class.memo.refresh()
+    return sum(min(c.memo.within(domain) // n for c, n in needs.items()) for domain in domains)
