@@ -62,6 +62,10 @@ def shortage_of_copies(task: Task, role: SubGroup, *, of_all: bool = False) -> S
     copy = next(iter(like.values()))[0]
     needs = _needs(task, copy)
     is_exact = len(like) == len(needs) == 1 and not any(map(task.asks_late, needs))
+    group = role.group if len(task.gang.infos) > 1 else None
+    level = copy.within.level if copy.within is not None and copy.within.required else ""
+    if not _domains(task, copy):
+        return Shortage(least_needed(role, task.lacking), 0, True, within=level, group=group)
     asked = Resources()
     for pod_class, number in needs.items():
         for _each in range(number):
@@ -71,9 +75,9 @@ def shortage_of_copies(task: Task, role: SubGroup, *, of_all: bool = False) -> S
         fits,
         is_exact,
         task.gang.path_of(role),
-        within=copy.within.level if copy.within is not None and copy.within.required else "",
-        group=role.group if len(task.gang.infos) > 1 else None,
-        copy_requests=asked if _domains(task, copy) else None,
+        within=level,
+        group=group,
+        copy_requests=asked,
     )
 
 

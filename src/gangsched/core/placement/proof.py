@@ -72,10 +72,10 @@ def _sentence(found: Proof, pod_class: PodClass, diagnosis: Diagnosis) -> str:
 
 def member_that_fits_nowhere(task: Task) -> PodRecord | None:
     """Return the first member that fits on no node, if too few others are left; see R1."""
-    for _key, lacking, leaves in certain_minima(task):
+    for sub, lacking in certain_minima(task):
         able, nowhere = 0, list[PodRecord]()
-        for leaf, pool in task.pools.items():
-            for pod_class, members in pool.items() if leaf in leaves else ():
+        for leaf in sub.leaves:
+            for pod_class, members in task.pools.get(leaf.key, {}).items():
                 if pod_class.memo.refresh().total:
                     able += len(members)
                 else:

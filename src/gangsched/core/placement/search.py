@@ -309,11 +309,12 @@ class _Problem:
                 self._where[kind] = -1 if domain == () else places.setdefault(domain, len(places))
                 names.update(dict.fromkeys(pod_class.sample.requests))
         self._names = sorted(names)
-        self._quotas = [
-            PackingQuota(frozenset(k for k in self._classes if k.leaf in below), least, key)
-            for key, least, below in (certain_minima(task) if is_certain else _minima(task, keys))
-            if least > 0
-        ]
+        self._quotas: list[PackingQuota[Any]] = []
+        for tree, least in certain_minima(task) if is_certain else _minima(task, keys):
+            below = {leaf.key for leaf in tree.leaves}
+            kinds = frozenset(kind for kind in self._classes if kind.leaf in below)
+            if least > 0:
+                self._quotas.append(PackingQuota(kinds, least, tree.key))
         numbers = [table.resources[name] for name in self._names]
         inside: dict[int, set[int]] = {}
         for domain, number in places.items():
@@ -351,16 +352,14 @@ class _Problem:
                 self._task.take(kind.leaf, self._classes[kind], slot, count)
 
 
-def certain_minima(task: Task) -> Iterator[tuple[str, int, frozenset[str]]]:
-    """Yield the minima that hold whichever children are chosen, as ``_minima`` does."""
+def certain_minima(task: Task) -> Iterator[tuple[SubGroup, int]]:
+    """Yield how many members sub groups lack at least, whichever children are chosen."""
     for tree in task.gang.tree.certain():
-        lacks = least_needed(tree, task.lacking) if tree.is_optional else task.lacking(tree)
-        yield tree.key, lacks, frozenset(leaf.key for leaf in tree.leaves)
+        yield tree, least_needed(tree, task.lacking) if tree.is_optional else task.lacking(tree)
 
 
-def _minima(task: Task, keys: frozenset[str]) -> Iterator[tuple[str, int, frozenset[str]]]:
-    """Yield the minimum of each chosen sub group that its members still lack, with its leaves."""
+def _minima(task: Task, keys: frozenset[str]) -> Iterator[tuple[SubGroup, int]]:
+    """Yield how many members the chosen sub groups still lack for their minima."""
     for tree in task.gang.tree.sub_groups():
         if tree.key in keys:
-            below = frozenset(leaf.key for leaf in tree.leaves if leaf.key in keys)
-            yield tree.key, task.lacking(tree), below
+            yield tree, task.lacking(tree)
