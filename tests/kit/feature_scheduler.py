@@ -1,4 +1,4 @@
-"""A correct scheduler with roles, topology, bundles and taints; and four that get one wrong.
+"""A correct scheduler with roles, topology, bundles, taints and copies; and others with one wrong.
 
 It plans a whole bundle at once: a quorum of each gang within one topology value, or nothing. It
 shares no code with gangsched.
@@ -17,7 +17,7 @@ NO_LABELS: Mapping[str, str] = {}
 class FeatureScheduler:
     """A correct scheduler with all features; see the module."""
 
-    features: Collection[str] = ("roles", "topology", "bundles", "taints")
+    features: Collection[str] = ("roles", "topology", "bundles", "taints", "copies")
 
     def __init__(self) -> None:
         self.nodes: dict[str, Mapping[str, int]] = {}
@@ -68,8 +68,8 @@ class FeatureScheduler:
     def start(self, gang: str) -> None:
         members = self.members(gang)
         if any(uid in self.where for uid in members) or not self.pods[members[0]].group:
-            for uid in members:
-                self.where.update(self.plan([uid], self.value(gang)) or {})
+            for uids in self.units(gang):
+                self.where.update(self.plan(uids, self.value(gang)) or {})
             return
         gangs = [gang, *self.bundle(gang)]
         gangs = [each for each in gangs if not any(u in self.where for u in self.members(each))]
@@ -95,6 +95,11 @@ class FeatureScheduler:
         """Return a quorum of a gang, required roles first; [] if members are missing."""
         members, chosen = self.members(gang), list[str]()
         first = self.pods[members[0]]
+        if first.copies and self.has_copies:
+            copies = [uids[: first.copy_size] for uids in self.copies(gang).values()]
+            whole = [uids for uids in copies if len(uids) == first.copy_size]
+            needed = first.min_available // first.copy_size
+            return [u for uids in whole[:needed] for u in uids] if len(whole) >= needed else []
         for role, least in self.roles(gang).items():
             some = [uid for uid in members if self.pods[uid].role == role][:least]
             if len(some) < least:
@@ -125,6 +130,24 @@ class FeatureScheduler:
         return int(self.nodes[name]["gpu"]) >= taken + int(self.pods[uid].requests["gpu"])
 
     # Features -----------------------------------------------------------------
+
+    has_copies = True
+
+    def copies(self, gang: str) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for uid in self.members(gang):
+            found.setdefault(self.pods[uid].copy, []).append(uid)
+        return found
+
+    def units(self, gang: str) -> Iterator[list[str]]:
+        """Yield what goes together once a gang has started: members, or whole copies."""
+        for uids in self.copies(gang).values():
+            size = self.pods[uids[0]].copy_size
+            if size and not any(uid in self.where for uid in uids):
+                if len(uids) >= size:
+                    yield uids[:size]
+            else:
+                yield from ([uid] for uid in uids)
 
     def roles(self, gang: str) -> Mapping[str, int]:
         return dict(self.pods[self.members(gang)[0]].roles)
@@ -185,10 +208,25 @@ class Intruder(FeatureScheduler):
         return suits
 
 
+class AnyMembers(FeatureScheduler):
+    """Wrong: counts members of any copy."""
+
+    has_copies = False
+
+
+class HalfCopies(FeatureScheduler):
+    """Wrong: once the gang has started, members of its other copies start one by one."""
+
+    def units(self, gang: str) -> Iterator[list[str]]:
+        yield from ([uid] for uid in self.members(gang))
+
+
 WRONG_FEATURES: dict[type[FeatureScheduler], tuple[int, str]] = {
     AnyRole: (1, r"of which 0 have role (ps|worker), and needs \d"),
     AnyZone: (1, "must be within one zone, and is placed with"),
     EachAlone: (1, "without gang g2 of its bundle"),
+    AnyMembers: (1, r"which are \d whole copies, and needs \d"),
+    HalfCopies: (1, r"copy \d of gang g\d starts with \d .* and needs \d together"),
     Intruder: (8, "does not tolerate its taint dedicated"),
 }
 """The wrong schedulers, each with the law that it breaks and the message."""

@@ -1,4 +1,4 @@
-"""Roles, topology, bundles and taints are passed and checked only if they are declared."""
+"""Roles, topology, bundles, taints and copies are passed and checked only if they are declared."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from gangsched.errors import InvalidValueError
 from gangsched.testing import (
     AddNode,
+    BindFails,
     CancelPods,
     DelayEvents,
     LawViolation,
@@ -36,7 +37,7 @@ def declares(*script: Shown) -> Callable[[], Any]:
     def add_node(self: Scripted, name: str, capacity: object, **_more: object) -> None:
         self.calls.append(f"add {name}")
 
-    features = ("roles", "topology", "bundles", "taints")
+    features = ("roles", "topology", "bundles", "taints", "copies")
     return type("Declares", (shows(*script),), {"features": features, "add_node": add_node})
 
 
@@ -45,6 +46,13 @@ BARE = AddNode("n3", {"gpu": 4})
 TAINTED = AddNode("n4", {"gpu": 4}, taints=("dedicated",))
 OF_ROLES = tuple(member(uid, role=uid[:1], roles={"p": 1}) for uid in ("p1", "w1", "w2"))
 ZONED = SubmitPods(tuple(member(uid, topology_key="zone") for uid in ("u1", "u2", "u3")))
+COPIES = SubmitPods(
+    tuple(
+        member(f"c{copy}{part}", copy=copy, copies=3, copy_size=2)
+        for copy in range(3)
+        for part in "ab"
+    )
+)
 BUNDLE = SubmitPods(
     (
         *(member(uid, "g", bundle=("h",)) for uid in ("u1", "u2")),
@@ -88,6 +96,36 @@ BROKEN: dict[str, tuple[tuple[Shown, ...], tuple[Step, ...], int, str]] = {
         (A, BUNDLE, Tick()),
         1,
         "gang g starts (u1, u2) without gang h of its bundle",
+    ),
+    "a quorum of two halves": (
+        (on(c0a="n1", c1a="n1"),),
+        (A, COPIES, Tick()),
+        1,
+        "gang g starts with 2 (c0a, c1a), which are 0 whole copies, and needs 1",
+    ),
+    "a copy by half at the start": (
+        (on(c0a="n1", c0b="n1", c1a="n1"),),
+        (A, COPIES, Tick()),
+        1,
+        "copy 1 of gang g starts with 1 (c1a), and needs 2 together",
+    ),
+    "a copy by half later": (
+        (on(c0a="n1", c0b="n1"), on(c0a="n1", c0b="n1", c2b="n1")),
+        (A, COPIES, Tick(), Tick()),
+        1,
+        "copy 2 of gang g starts with 1 (c2b), and needs 2 together",
+    ),
+    "a copy that fits and does not start": (
+        (),
+        (A, SubmitPods(COPIES.pods[:3]), Settle()),
+        5,
+        "gang g (c0a, c0b, c1a) fits, and no pod has started for 83 s",
+    ),
+    "one more copy that fits and does not start": (
+        (on(c0a="n1", c0b="n1"),) * 9,
+        (A, COPIES, Tick(), Settle()),
+        5,
+        "gang g (c1a, c1b, c2a, c2b) fits, and no pod has started for 83 s",
     ),
     "a pod on a tainted node": (
         (on(u1="n4"),),
@@ -142,6 +180,18 @@ LEGAL: dict[str, tuple[tuple[Shown, ...], tuple[Step, ...]]] = {
         (on(u1="n1", u2="n1", v1="n1", v2="n1"),),
         (A, BUNDLE, Settle()),
     ),
+    "whole copies, one later than the other": (
+        (on(c1a="n1", c1b="n1"), on(**dict.fromkeys(("c1a", "c1b", "c2a", "c2b"), "n1"))),
+        (A, COPIES, Tick(), Settle()),
+    ),
+    "a member that joins the rest of its copy": (
+        (on(c0a="n1", c0b="n1"), on(c0a="n1"), on(c0a="n1", c0b="n1")),
+        (A, SubmitPods(COPIES.pods[:2]), Tick(), BindFails("c0b"), Settle()),
+    ),
+    "copies of which members are missing": (
+        (),
+        (A, SubmitPods(COPIES.pods[1:3]), Settle()),
+    ),
     "an incomplete bundle": ((), (A, SubmitPods(BUNDLE.pods[:3]), Settle())),
     "a bundle that does not fit together": (
         (),
@@ -182,11 +232,15 @@ def test_undeclared_features_are_neither_passed_nor_checked() -> None:
     )
     assert [pod.uid for pod in told] == ["p1", "w1", "w2", "u1", "u2"]
     assert not any(pod.role or pod.roles or pod.topology_key or pod.bundle for pod in told)
+    check_steps(Plain, A, COPIES, Settle())
+    assert not any(pod.copies or pod.copy_size or pod.copy is not None for pod in told)
 
 
 @pytest.mark.parametrize("features", ["roles", ("rolls",), ("roles", "")])
 def test_unknown_feature_is_refused(features: object) -> None:
-    with pytest.raises(InvalidValueError, match="a subset of roles, topology, bundles, taints"):
+    with pytest.raises(
+        InvalidValueError, match="a subset of roles, topology, bundles, taints, copies"
+    ):
         check_steps(type("FaultyPlugin", (SimpleScheduler,), {"features": features}))
 
 
@@ -197,6 +251,12 @@ def test_unknown_feature_is_refused(features: object) -> None:
         ("role", {"role": "ps"}),
         ("topology_key", {"topology_key": "zone"}),
         ("bundle", {"bundle": ("h",)}),
+        ("copies", {"copies": 2}),
+        ("copies", {"group": "g", "copy_size": 1}),
+        ("copy_size", {"group": "g", "min_available": 3, "copies": 2, "copy_size": 2, "copy": 0}),
+        ("min_available", {"group": "g", "min_available": 3, "copies": 2, "copy_size": 1}),
+        ("copy", {"group": "g", "copies": 2, "copy_size": 1, "copy": 2}),
+        ("roles", {"group": "g", "copies": 2, "copy_size": 1, "copy": 0, "role": "ps"}),
     ],
 )
 def test_plain_pod_refuses_gang_fields_without_a_gang(field: str, values: dict[str, Any]) -> None:
@@ -212,6 +272,9 @@ def test_steps_show_features_in_repr_and_str() -> None:
     assert str(TAINTED) == "add node n4: 4 gpu, taint dedicated"
     assert str(SubmitPods(OF_ROLES[:1])) == (
         "submit p1 of gang g (needs 2, 1 of role p), role p: 1 gpu"
+    )
+    assert str(SubmitPods(COPIES.pods[:2])) == (
+        "submit c0a, c0b of gang g (needs 2, in whole copies of 2), copy 0 of 3: 1 gpu each"
     )
     assert "(needs 2, within one zone)" in str(ZONED)
     assert "(needs 2, in a bundle with h)" in str(BUNDLE)

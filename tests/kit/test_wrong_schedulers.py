@@ -38,6 +38,8 @@ LEAST: dict[str, tuple[int, int, int, int]] = {
     "AnyZone": (4, 2, 2, 2),
     "EachAlone": (3, 1, 1, 1),
     "Intruder": (3, 1, 1, 1),
+    "AnyMembers": (3, 2, 1, 2),
+    "HalfCopies": (4, 3, 1, 3),
 }
 
 SLACK = 5

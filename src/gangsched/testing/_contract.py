@@ -154,8 +154,8 @@ class SupportsFeatures(Protocol):
     """Optional: the scheduler knows more than gangs, nodes and priorities.
 
     Attributes:
-        features: Some of ``"roles"``, ``"topology"``, ``"bundles"`` and ``"taints"``. The kit
-            draws pods and nodes with these features. See ``PlainPod``.
+        features: Some of ``"roles"``, ``"topology"``, ``"bundles"``, ``"taints"`` and
+            ``"copies"``. The kit draws pods and nodes with these features. See ``PlainPod``.
     """
 
     features: Collection[str]

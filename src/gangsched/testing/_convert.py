@@ -7,7 +7,7 @@ from typing import Final
 
 from gangsched.constraints import Toleration, Topology
 from gangsched.errors import InvalidValueError
-from gangsched.model import Pod, PodGroup, PodUID, group_key
+from gangsched.model import Pod, PodGroup, PodUID, Role, group_key
 from gangsched.resources import EMPTY
 from gangsched.testing._plain_pod import PlainPod
 
@@ -17,6 +17,8 @@ _NAME: Final = "pod-group.scheduling.sigs.k8s.io/name"
 _MINIMUM: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
 _ROLE: Final = "pod-group.scheduling.sigs.k8s.io/role"
 _NAMESPACE: Final = "default"
+_COPY: Final = "copy"
+_MEMBER: Final = "member"
 
 
 def pod_of(pod: PlainPod, *, created_at: float, labels: Mapping[str, str] = EMPTY) -> Pod:
@@ -38,7 +40,9 @@ def pod_of(pod: PlainPod, *, created_at: float, labels: Mapping[str, str] = EMPT
         labels[_NAME] = pod.group
         if spec_of(pod) is None:
             labels[_MINIMUM] = str(pod.min_available)
-    if pod.role is not None:
+    if pod.copies:
+        labels[_ROLE] = f"{_COPY}.{pod.copy}.{_MEMBER}"
+    elif pod.role is not None:
         labels[_ROLE] = pod.role
     return Pod(
         name=pod.name,
@@ -54,13 +58,17 @@ def pod_of(pod: PlainPod, *, created_at: float, labels: Mapping[str, str] = EMPT
 
 def spec_of(pod: PlainPod) -> PodGroup | None:
     """Return the ``PodGroup`` of a pod's gang; None if labels on the pods are enough."""
-    if pod.group is None or not (pod.roles or pod.topology_key or pod.bundle):
+    if pod.group is None or not (pod.roles or pod.copies or pod.topology_key or pod.bundle):
         return None
+    roles: dict[str, int | Role] = dict(pod.roles)
+    if pod.copies:
+        needed = pod.min_available // pod.copy_size
+        roles = {_COPY: Role(pod.copies, needed, roles={_MEMBER: pod.copy_size})}
     return PodGroup(
         name=pod.group,
         namespace=_NAMESPACE,
         min_available=pod.min_available,
-        roles=dict(pod.roles),
+        roles=roles,
         topology=None if pod.topology_key is None else Topology(pod.topology_key),
         bundle=tuple(group_key(_NAMESPACE, other) for other in pod.bundle),
     )

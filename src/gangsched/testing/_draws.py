@@ -45,7 +45,10 @@ _ROLES: Final[tuple[Mapping[str, int], ...]] = (
     {"ps": 1, "worker": 1},
     {"worker": 2},
 )
-FEATURE_SETS: Final = st.sampled_from([(), (), *((feature,) for feature in FEATURES), FEATURES])
+_COPIES: Final = ((0, 0, 0), (2, 1, 2), (3, 2, 2), (2, 1, 3))
+"""How a gang consists of copies, in the places of its roles: count, minimum, size."""
+_WITHOUT_COPIES: Final = tuple((each,) for each in FEATURES if each != "copies")
+FEATURE_SETS: Final = st.sampled_from([(), ("copies",), *_WITHOUT_COPIES, FEATURES])
 _LABEL: Final = "zone"
 _TAINT: Final = "dedicated"
 _NAMES: Final = 6
@@ -63,19 +66,34 @@ class GangTemplate:
     bundled: bool = False
     tolerates: bool = False
 
+    def copies_for(self, features: Collection[str]) -> tuple[int, int, int]:
+        """Return count, minimum and size of its copies for a scheduler with some features."""
+        # with all features some gangs have roles, and others copies
+        has_copies = "copies" in features and ("roles" not in features or self.minimum == 2)
+        return _COPIES[_ROLES.index(self.roles)] if has_copies else (0, 0, 0)
+
     def minimum_for(self, features: Collection[str]) -> int:
         """Return the minimum of the gang for a scheduler with some features."""
+        _count, minimum, size = self.copies_for(features)
+        if size:
+            return minimum * size
         return max(self.minimum, sum(self.roles.values()) if "roles" in features else 0)
 
-    def quorum(self, count: int, first: int) -> list[str | None]:
-        """Return the roles of *count* members, rotated by *first*."""
+    def quorum(self, count: int, first: int, features: Collection[str]) -> list[str | None]:
+        """Return the roles of *count* members, rotated by *first*; or the numbers of copies."""
+        copies, _minimum, size = self.copies_for(features)
+        if copies:
+            return [str((n // size + first) % copies) for n in range(count)]
         roles: list[str | None] = [role for role, n in self.roles.items() for _ in range(n)]
         roles = [*roles, *[None] * (count - len(roles))][:count]
         at = first % len(roles) if roles else 0
         return [*roles[at:], *roles[:at]]
 
-    def role(self, number: int) -> str | None:
-        """Return the role of a member that is submitted alone."""
+    def role(self, number: int, features: Collection[str]) -> str | None:
+        """Return the role, or the number of the copy, of a member that is submitted alone."""
+        copies, _minimum, _size = self.copies_for(features)
+        if copies:
+            return str(number % copies)
         some = [*self.roles, None]
         return some[number % len(some)]
 
@@ -90,7 +108,8 @@ class GangTemplate:
         bundle: Collection[int],
         features: Collection[str],
     ) -> PlainPod:
-        """Return a member of the gang."""
+        """Return a member of the gang; of one with copies, *role* is the number of its copy."""
+        copies, _minimum, size = self.copies_for(features)
         return PlainPod(
             uid=f"u{number}",
             name=f"w-{name % _NAMES}",
@@ -98,11 +117,14 @@ class GangTemplate:
             min_available=self.minimum_for(features),
             requests=amounts,
             priority=self.priority,
-            role=role,
-            roles=self.roles if "roles" in features else {},
+            role=None if copies else role,
+            roles=self.roles if "roles" in features and not copies else {},
             topology_key=_LABEL if self.in_one_zone else None,
             bundle=tuple(f"g{other}" for other in bundle if other != gang),
             tolerates=(_TAINT,) if self.tolerates else (),
+            copies=copies,
+            copy_size=size,
+            copy=int(role) if copies and role is not None else None,
         )
 
 

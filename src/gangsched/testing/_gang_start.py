@@ -1,4 +1,4 @@
-"""What the start of a gang needs: a quorum, its roles, its topology, its bundle; and taints.
+"""What the start of a gang needs: a quorum, roles, whole copies, topology, bundle; and taints.
 
 Rules:
   R1  while events are delayed, a member whose deletion is not delivered yet may have had any role;
@@ -7,7 +7,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from gangsched.testing._plain_pod import PlainPod
@@ -15,10 +16,12 @@ from gangsched.testing._plain_pod import PlainPod
 __all__ = [
     "GangView",
     "bundle_violation",
+    "copy_violation",
     "has_quorum",
     "quorum_violation",
     "taint_violation",
     "topology_violation",
+    "whole_copies",
 ]
 
 
@@ -54,7 +57,16 @@ def has_quorum(view: GangView, group: str) -> bool:
     first = view.pods[placed[0]]
     roles = [view.pods[uid].role for uid in placed]
     enough = all(roles.count(role) >= least for role, least in first.roles.items())
+    enough &= whole_copies(view.pods[uid] for uid in placed) * first.copy_size >= (
+        first.min_available if first.copies else 0
+    )
     return enough and len(placed) >= first.min_available
+
+
+def whole_copies(pods: Iterable[PlainPod]) -> int:
+    """Return how many copies some members of a gang make up."""
+    sizes = Counter((pod.copy, pod.copy_size) for pod in pods if pod.copies)
+    return sum(number >= size for (_copy, size), number in sizes.items())
 
 
 def quorum_violation(view: GangView, group: str) -> str:
@@ -73,6 +85,33 @@ def quorum_violation(view: GangView, group: str) -> str:
             f"{starts}, of which {roles.count(role)} have role {role}, "
             f"and needs {first.roles[role]}"
         )
+    if first.copies and not unreported:
+        whole = whole_copies(view.pods[uid] for uid in placed)
+        needed = first.min_available // first.copy_size
+        if whole < needed:
+            return f"{starts}, which are {whole} whole copies, and needs {needed}"
+    return ""
+
+
+def copy_violation(view: GangView, group: str, before: Collection[str]) -> str:
+    """Return which copy of a gang starts by half; "" if none does.
+
+    Args:
+        view: The pods.
+        group: The gang.
+        before: The pods that were placed before. Members that replace lost ones join the others.
+    """
+    copies: dict[int, list[str]] = {}
+    for uid in _placed(view, group):
+        copy = view.pods[uid].copy
+        if copy is not None:
+            copies.setdefault(copy, []).append(uid)
+    for copy, uids in copies.items():
+        size = view.pods[uids[0]].copy_size
+        is_new = not any(uid in before for uid in uids)
+        if is_new and len(uids) + view.unreported(group) < size:
+            starts = f"copy {copy} of gang {group} starts with {len(uids)} ({', '.join(uids)})"
+            return f"{starts}, and needs {size} together"
     return ""
 
 

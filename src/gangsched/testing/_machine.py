@@ -194,7 +194,7 @@ class GangSchedulingMachine(RuleBasedStateMachine):
     def submit_pods(self, gangs: list[int | None], amounts: list[int], name: int) -> None:
         """Submit pods of any gang or none."""
         members = [
-            (gang, None if gang is None else self._gangs[gang].role(name + n))
+            (gang, None if gang is None else self._gangs[gang].role(name + n, self._features))
             for n, gang in enumerate(gangs)
         ]
         self._submit(members, name, amounts)
@@ -315,7 +315,7 @@ class GangSchedulingMachine(RuleBasedStateMachine):
         """Return a quorum of a gang and *spare* further members, with their roles."""
         template = self._gangs[gang]
         count = max(1, template.minimum_for(self._features) + spare)
-        return [(gang, role) for role in template.quorum(count, first)]
+        return [(gang, role) for role in template.quorum(count, first, self._features)]
 
     def _submit(
         self,

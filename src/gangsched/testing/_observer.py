@@ -234,6 +234,7 @@ class Observer:
         for group in starting:
             _check(1, _gang_start.bundle_violation(self, group))
         for group in groups:
+            _check(1, _gang_start.copy_violation(self, group, before))
             _check(1, _gang_start.topology_violation(self, group))
 
     def _check_rejections(self, before: Mapping[str, Wait]) -> None:

@@ -19,7 +19,7 @@ from gangsched.values.fields import as_tuple, check_each, check_positive, check_
 
 __all__ = ["FEATURES", "PlainPod", "declared_features", "drop_undeclared"]
 
-FEATURES: Final = ("roles", "topology", "bundles", "taints")
+FEATURES: Final = ("roles", "topology", "bundles", "taints", "copies")
 """The features that an adapter may declare; see ``SupportsFeatures``."""
 
 
@@ -43,9 +43,9 @@ _texts = check_each(str, "a string")
 class PlainPod:
     """A pod, as the kit passes it to an adapter.
 
-    All members of a gang agree on every field but ``uid``, ``name``, ``role`` and ``requests``;
-    on ``requests`` too, unless the spec has ``mixed_requests``. The last five fields are used only
-    if the adapter declares the feature named in parentheses.
+    All members of a gang agree on every field but ``uid``, ``name``, ``role``, ``copy`` and
+    ``requests``; on ``requests`` too, unless the spec has ``mixed_requests``. The fields from
+    ``role`` on are used only if the adapter declares the feature named in parentheses.
 
     Attributes:
         uid: The identity of the pod, unique in a test case.
@@ -63,6 +63,11 @@ class PlainPod:
         bundle: The other gangs of the gang's bundle. The gangs of a bundle name each other, and
             start together or not at all (``bundles``).
         tolerates: The taints that the pod tolerates (``taints``).
+        copies: The number of copies that the gang consists of, such as replicas of a server; 0 for
+            a gang without copies. A gang has roles or copies, not both (``copies``).
+        copy_size: The number of members that each copy needs to start; ``min_available`` is that
+            number times the number of copies that the gang needs to start (``copies``).
+        copy: The number of the pod's copy, from 0 (``copies``).
     """
 
     uid: str = field(validator=check_text)
@@ -76,17 +81,39 @@ class PlainPod:
     topology_key: str | None = field(default=None, validator=optional(check_text))
     bundle: tuple[str, ...] = field(default=(), converter=_names, validator=_texts)
     tolerates: tuple[str, ...] = field(default=(), converter=_names, validator=_texts)
+    copies: int = field(default=0, validator=check_whole)
+    copy_size: int = field(default=0, validator=check_whole)
+    copy: int | None = field(default=None, validator=optional(check_whole))
 
     def __attrs_post_init__(self) -> None:
         if self.group is None:
             single = PlainPod(uid=self.uid, group="any")
-            for name in ("min_available", "role", "roles", "topology_key", "bundle"):
+            for name in (
+                *("min_available", "role", "roles", "topology_key", "bundle"),
+                *("copies", "copy_size", "copy"),
+            ):
                 value, default = getattr(self, name), getattr(single, name)
                 if value != default:
                     raise InvalidValueError(name, value, f"{default!r} without a group")
         if sum(self.roles.values()) > self.min_available:
             expected = f"at most min_available ({self.min_available}) in total"
             raise InvalidValueError("roles", self.roles, expected)
+        if self.copies or self.copy_size or self.copy is not None:
+            self._check_copies()
+
+    def _check_copies(self) -> None:
+        if self.copies < 1:
+            raise InvalidValueError("copies", self.copies, "an int >= 1 with copy_size and copy")
+        if self.copy_size < 1 or self.min_available % self.copy_size:
+            expected = f"a divisor of min_available, which is {self.min_available}"
+            raise InvalidValueError("copy_size", self.copy_size, expected)
+        if self.min_available > self.copies * self.copy_size:
+            expected = f"at most copies * copy_size, which is {self.copies * self.copy_size}"
+            raise InvalidValueError("min_available", self.min_available, expected)
+        if self.copy is None or not 0 <= self.copy < self.copies:
+            raise InvalidValueError("copy", self.copy, f"an int from 0 to {self.copies - 1}")
+        if self.role is not None or self.roles:
+            raise InvalidValueError("roles", self.roles, "none in a gang with copies, and no role")
 
     def __repr__(self) -> str:
         default = PlainPod(uid=self.uid)
@@ -110,6 +137,8 @@ def declared_features(scheduler: object) -> frozenset[str]:
 
 def drop_undeclared(pod: PlainPod, features: Collection[str]) -> PlainPod:
     """Return a pod without the fields of features that are not among *features*."""
+    if "copies" not in features and pod.copies:
+        pod = evolve(pod, copies=0, copy_size=0, copy=None)
     if not (pod.role or pod.roles or pod.topology_key or pod.bundle or pod.tolerates):
         return pod
     if "roles" not in features:

@@ -9,8 +9,8 @@ cases. ``GangSchedulingMachine.TestCase`` uses the shrinker of Hypothesis alone.
 
 Rules:
   R1  a simpler test case is kept if it breaks the same law;
-  R2  in the result, no step, no two steps and no pod can be left out. No number can be lowered,
-      nor the minimum of a gang together with one of its members;
+  R2  in the result, no step, no two steps, no pod and no gang can be left out. No number can be
+      lowered, nor the minimum of a gang together with one of its members;
   R3  the nodes, pods and gangs of the result are numbered in order of first appearance.
 """
 
@@ -175,10 +175,16 @@ def _with_simpler_gangs(steps: Steps) -> Iterator[Steps]:
     """Change all members of a gang together: they must agree on the fields of the gang."""
     gangs = {pod.group: pod for pod in _pods(steps) if pod.group is not None}
     for group, pod in gangs.items():
+        yield _change(steps, partial(_outside, group))
         ways: list[dict[str, Any]] = [{"requests": requests} for requests in _fewer(pod.requests)]
         needed = pod.min_available
         ways += [{"roles": _less(pod.roles, role)} for role in pod.roles]
-        ways += [{"min_available": needed - 1}] if needed > max(1, sum(pod.roles.values())) else []
+        if pod.copies:
+            ways += [{"copies": 0, "copy_size": 0, "copy": None}]
+            less = needed - pod.copy_size
+            ways += [{"min_available": less}] if less else []
+        elif needed > max(1, sum(pod.roles.values())):
+            ways += [{"min_available": needed - 1}]
         ways += [{"priority": 0}] if pod.priority else []
         ways += [{"topology_key": None}] if pod.topology_key else []
         ways += [{"tolerates": ()}] if pod.tolerates else []
@@ -186,6 +192,10 @@ def _with_simpler_gangs(steps: Steps) -> Iterator[Steps]:
             yield _change(steps, partial(_changed, group, way))
         if pod.bundle:
             yield _change(steps, partial(_unbundled, group))
+
+
+def _outside(group: str, pod: PlainPod) -> PlainPod | None:
+    return None if pod.group == group else pod
 
 
 def _changed(group: str, way: Mapping[str, Any], pod: PlainPod) -> PlainPod:
@@ -221,7 +231,8 @@ def _with_less_capacity_for(steps: Steps, pod: PlainPod) -> Iterator[Steps]:
 def _with_smaller_gangs(steps: Steps) -> Iterator[Steps]:
     """Leave out a member and lower the minimum of its gang; also with the capacity of a node."""
     for pod in _pods(steps):
-        if pod.group is None or pod.min_available <= max(1, sum(pod.roles.values())):
+        least = max(1, sum(pod.roles.values()))
+        if pod.group is None or pod.copies or pod.min_available <= least:
             continue
         way = {"min_available": pod.min_available - 1}
         smaller = _change(steps, partial(_changed, pod.group, way))

@@ -3,8 +3,9 @@
 Rules:
   R1  labels and taints are modelled as resources. A node with label ``zone=a`` offers any amount
       of the resource ``zone=a``, and a node without a taint any amount of "without this taint";
-  R2  a gang with roles, and a bundle, count as fitting only if all their pending members fit, so
-      that no scheduler is required to choose members well;
+  R2  a gang with roles or copies, and a bundle, count as fitting only if all their pending members
+      fit, so that no scheduler is required to choose members well. Once a gang with copies has
+      started, each copy of which no member runs counts by itself;
   R3  a gang with a topology key counts as fitting if it fits within one value of the key. There
       are few values, and a scheduler with the feature ``topology`` can try each.
 """
@@ -16,7 +17,7 @@ from itertools import product
 from typing import Final
 
 from gangsched.testing._any_order import fit_in_any_order
-from gangsched.testing._gang_start import has_quorum
+from gangsched.testing._gang_start import has_quorum, whole_copies
 from gangsched.testing._observer import Observer
 
 __all__ = ["startable"]
@@ -48,19 +49,46 @@ def _gang_fits(observer: Observer, group: str, uids: Sequence[str]) -> bool:
         if not all(_is_complete(observer, other) for other in gangs):
             return False
         needed = max(1, first.min_available - len(placed))
-        if len(gangs) > 1 or first.bundle or any(_roles(observer, other) for other in gangs):
+        is_plain = not first.copies and not any(_roles(observer, other) for other in gangs)
+        if len(gangs) > 1 or first.bundle or not is_plain:
             pending = [u for other in gangs for u in observer.members(other)]
             pending = [uid for uid in pending if uid not in observer.placed]
             needed = len(pending)
+    elif first.copies:
+        return any(_fits(observer, [group], uids) for uids in _new_copies(observer, group))
+    return _fits(observer, gangs, pending, needed)
+
+
+def _fits(
+    observer: Observer, gangs: Sequence[str], uids: Sequence[str], needed: int | None = None
+) -> bool:
+    """Return whether members of gangs fit, each gang within one value; all of them by default."""
+    least = len(uids) if needed is None else needed
     values = [[(other, value) for value in _values(observer, other)] for other in gangs]
-    return any(_fit(observer, pending, dict(chosen), needed) for chosen in product(*values))
+    return any(_fit(observer, uids, dict(chosen), least) for chosen in product(*values))
+
+
+def _new_copies(observer: Observer, group: str) -> Iterator[list[str]]:
+    """Yield the members of each copy of a gang that are enough, and of which none is placed."""
+    copies: dict[int | None, list[str]] = {}
+    for uid in observer.members(group):
+        copies.setdefault(observer.pods[uid].copy, []).append(uid)
+    for uids in copies.values():
+        is_new = not any(uid in observer.placed for uid in uids)
+        if is_new and len(uids) >= observer.pods[uids[0]].copy_size:
+            yield uids
 
 
 def _is_complete(observer: Observer, group: str) -> bool:
     members = observer.members(group)
     roles = [observer.pods[uid].role for uid in members]
     enough = all(roles.count(role) >= n for role, n in _roles(observer, group).items())
-    return enough and bool(members) and len(members) >= observer.pods[members[0]].min_available
+    if not members or not enough:
+        return False
+    first, number = observer.pods[members[0]], len(members)
+    if first.copies:
+        number = whole_copies(observer.pods[uid] for uid in members) * first.copy_size
+    return number >= first.min_available
 
 
 def _roles(observer: Observer, group: str) -> Mapping[str, int]:

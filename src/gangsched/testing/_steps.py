@@ -90,7 +90,7 @@ class SubmitPods:
     def __str__(self) -> str:
         runs = groupby(
             self.pods,
-            lambda p: (_amounts(p.requests), p.group, p.priority, p.role, p.tolerates),
+            lambda p: (_amounts(p.requests), p.group, p.priority, p.role, p.copy, p.tolerates),
         )
         return "; ".join(_of_one_kind(list(pods)) for _kind, pods in runs)
 
@@ -228,6 +228,7 @@ def _of_one_kind(pods: Sequence[PlainPod]) -> str:
     first, several = pods[0], len(pods) > 1
     names = ", ".join(p.uid if p.name == p.uid else f"{p.uid} (named {p.name})" for p in pods)
     role = f", role {first.role}" if first.role else ""
+    role += "" if first.copy is None else f", copy {first.copy} of {first.copies}"
     gang = f" of gang {first.group} ({_needs(first)}){role}" if first.group else ""
     priority = f", priority {first.priority}" if first.priority else ""
     tolerates = f", tolerates {', '.join(first.tolerates)}" if first.tolerates else ""
@@ -238,6 +239,7 @@ def _of_one_kind(pods: Sequence[PlainPod]) -> str:
 def _needs(pod: PlainPod) -> str:
     parts = [f"needs {pod.min_available}"]
     parts += [f"{least} of role {role}" for role, least in pod.roles.items()]
+    parts += [f"in whole copies of {pod.copy_size}"] if pod.copies else []
     parts += [f"within one {pod.topology_key}"] if pod.topology_key else []
     parts += [f"in a bundle with {', '.join(pod.bundle)}"] if pod.bundle else []
     return ", ".join(parts)
