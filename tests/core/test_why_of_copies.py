@@ -144,3 +144,13 @@ def test_lost_members_of_copies_are_named() -> None:
     assert isinstance(world.why, PartlyRunning)
     world.lose("serve-decode-3-leader-0")
     assert ", 2 of 3 decode/2/worker, and 1 more; no" in str(world.why)
+
+
+def test_copies_of_a_bundle_start_whole() -> None:
+    world, copies = World(5), {"copy": Role(2, 1, roles={"pod": 3})}
+    group, *pods = gang("serve", roles=copies, gpu=1, bundle=["default/b"]).events()
+    other = gang("b", workers=1, gpu=1, bundle=["default/serve"])
+    world.tell(group, *other.events(), pods[-1], *pods[:3])
+    bound = {pod.name for pod in world.cluster.pods() if pod.node_name}
+    assert bound == {"b-0", *(f"serve-copy-0-pod-{number}" for number in range(3))}
+    assert "waiting for 2 more copy/1/pod: 1 of 3 exist" in str(world.why)

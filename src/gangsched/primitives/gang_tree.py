@@ -233,5 +233,11 @@ def within(topology: Topology | None) -> Within | None:
 
 def under(tree: SubGroup, key: str) -> SubGroup:
     """Return the tree of a group as a child of another one: its keys begin with *key*."""
-    children = tuple([under(child, f"{key}/{child.key}") for child in tree.children])
+    children = tuple([_below(child, key) for child in tree.children])
     return evolve(tree, key=key, children=children)
+
+
+def _below(sub: SubGroup, key: str) -> SubGroup:
+    """Return a sub group whose keys, which are whole paths, begin with the key of its group."""
+    children = tuple([_below(child, key) for child in sub.children])
+    return evolve(sub, key=f"{key}/{sub.key}", children=children)
