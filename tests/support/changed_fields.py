@@ -42,7 +42,7 @@ __all__ = ["GROUP", "IDENTITY", "NODE", "OBJECTS", "POD", "check_complete", "mis
 
 IDENTITY: Final[Mapping[type[Any], frozenset[str]]] = {
     Pod: frozenset({"uid", "name", "namespace"}),
-    PodGroup: frozenset({"name", "namespace"}),
+    PodGroup: frozenset({"name", "namespace", "min_groups"}),
     Node: frozenset({"name"}),
 }
 """An object with another value in one of these is another object."""
@@ -137,6 +137,7 @@ GROUP: Final[Mapping[str, tuple[Any, ...]]] = {
     "priority": (None, 3, 9),
     "created_at": (0.0, -5.0, 5.0),
     "topology": (None, Topology("rack"), Topology("rack", required=False), Topology("zone")),
+    "parent": (None, "default/h", "default/missing"),
     "bundle": ((), ("default/g", "default/h"), ("default/g", "default/missing")),
     "preemption_policy": (
         None,

@@ -10,11 +10,12 @@ Rules:
 
 from __future__ import annotations
 
+from collections import Counter
 from hashlib import sha256
 from typing import Any
 
 from gangsched.core.attempt.pending_members import demand_of
-from gangsched.core.queue.demand import Demand
+from gangsched.core.queue.demand import Demand, Minimum
 from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.remembered import kept
 from gangsched.core.snapshot.rows import (
@@ -146,18 +147,20 @@ def _gang(state: State, gang: Gang) -> GangRow:
 
 def digest(gang: Gang, demand: Demand) -> str:
     """Return a digest of what a gang asks for; equal if its demand is. O(pending members)."""
-    minima = [
-        [
-            (sorted((repr(c.signature), n) for c, n in each.parts), each.number, each.level)
-            for each in alternative
-        ]
-        for alternative in demand.alternatives
-    ]
+    minima = [[_minimum(each) for each in alternative] for alternative in demand.alternatives]
     # sub groups that need not start have no minimum of their own
     members = gang.in_order() if gang.tree.children else ()
     leaves = sorted((r.leaf, repr(r.pod_class and r.pod_class.signature)) for r in members)
     asked = (gang.tree.shape, gang.agrees, demand.reach, demand.in_all, minima, leaves)
     return sha256(repr(asked).encode()).hexdigest()[:32]
+
+
+def _minimum(minimum: Minimum) -> tuple[list[tuple[str, int]], int, str | None]:
+    """Return what is equal for minima that ask for the same."""
+    parts = Counter[str]()
+    for pod_class, most in minimum.parts:  # two classes may have one signature
+        parts[repr(pod_class.signature)] += most
+    return sorted(parts.items()), minimum.number, minimum.level
 
 
 def _is_current(state: State, gang: Gang) -> bool:
