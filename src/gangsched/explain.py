@@ -89,8 +89,8 @@ class Shortage:
         beside_others: Whether *fits* counts what fits while the other roles or groups have their
             minima. Otherwise no more would fit without them.
         copy_requests: For a role that consists of copies, what one copy requests; then *needed* and
-            *fits* count copies, and *within* is the label of which a copy needs one value. None if
-            they count members.
+            *fits* count copies, and *within* is the label of which a copy needs one value. Without
+            a role, they are the children of a group of groups. None if they count members.
     """
 
     needed: int
@@ -123,7 +123,8 @@ class Shortage:
             requests = self.copy_requests
             amounts = " and ".join(f"{requests.quantity(name)} {name}" for name in requests)
             where = f" within one {self.within}" if self.within else ""
-            return f"{bound} of {self.needed} copies{whose} fit: each needs {amounts}{where}"
+            what = "copies" if self.role else "children"
+            return f"{bound} of {self.needed} {what}{whose} fit: each needs {amounts}{where}"
         where = f" within {self.within}" if self.within else ""
         if self.beside_others:
             others = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -102,6 +103,28 @@ def test_too_few_children_are_counted() -> None:
     assert host.why(0) == (
         "not admitted: waiting for pod groups whose parent is default/serve: 1 of 2 can start"
     )
+
+
+def test_why_of_a_parent_is_about_its_children() -> None:
+    host = Host(3)
+    host.tell(root(2))
+    why = partial(host.scheduler.why, SERVE)
+    assert str(why()) == "not admitted: no pod group whose parent is default/serve has pods"
+    host.child(0)
+    host.decide()
+    assert "1 of 2 can start" in str(why())
+    host.child(1)
+    host.decide()
+    assert str(why()) == "4 members hold nodes"
+    host.tell(PodGroupAdded(PodGroup(name="c2", min_available=2, parent=SERVE)))
+    host.tell(PodAdded(pod("c2", 0)))
+    assert host.decide() == []
+    assert str(why()) == (
+        "runs: 4 of 5 members hold nodes, and its minimum of 4 is met; 1 waits: not admitted:"
+        " waiting for 1 more member of pod group default/c2: 1 of 2 exist"
+    )
+    host.end("c0-1")
+    assert str(why()).startswith("runs in part: 3 of 4 members hold nodes, 1 of 2 default/serve;")
 
 
 def test_three_levels_start_by_their_minima() -> None:

@@ -145,6 +145,10 @@ class SubGroup:
         below = self._constrained_below
         return below if self.within is None else (self, *below)
 
+    def find(self, key: str) -> SubGroup | None:
+        """Return the sub group of a key, itself included; None if there is none."""
+        return next((sub for sub in self.sub_groups() if sub.key == key), None)
+
     def copies(self) -> Iterator[SubGroup]:
         """Yield the copies of roles below it, the outer ones first."""
         for sub in self.sub_groups():

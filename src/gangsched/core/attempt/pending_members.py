@@ -206,8 +206,12 @@ def copy_problem(state: State, gang: Gang) -> str:
         for leaf in copy.leaves:
             more = needed[leaf.key] - pending[leaf.key]
             if more > 0:
-                path, least = gang.path_of(leaf), leaf.least
-                return f"waiting for {more} more {path}: {least - more} of {least} exist"
+                what, least = (
+                    gang.path_of(leaf) or ("member" if more == 1 else "members"),
+                    leaf.least,
+                )
+                what += f" of pod group {leaf.group}" if gang.is_tree else ""
+                return f"waiting for {more} more {what}: {least - more} of {least} exist"
     return ""
 
 

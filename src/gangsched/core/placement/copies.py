@@ -14,6 +14,7 @@ from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.placement.task import Task
 from gangsched.explain import Shortage
+from gangsched.model import GroupKey
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.standing import can_be_met, least_needed
 from gangsched.resources import Resources
@@ -63,6 +64,8 @@ def shortage_of_copies(task: Task, role: SubGroup, *, of_all: bool = False) -> S
     needs = _needs(task, copy)
     is_exact = len(like) == len(needs) == 1 and not any(map(task.asks_late, needs))
     group = role.group if len(task.gang.infos) > 1 else None
+    if role.group is None:
+        group = GroupKey(role.key)  # a group of groups
     level = copy.within.level if copy.within is not None and copy.within.required else ""
     if not _domains(task, copy):
         return Shortage(least_needed(role, task.lacking), 0, True, within=level, group=group)

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias, TypeVar, assert_never
 from gangsched.core.admission import restarts
 from gangsched.core.attempt.pending_members import waits_for
 from gangsched.core.moves import notices
+from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.preemption import nominations
 from gangsched.core.records.gang import Gang, PodRecord, QueuePlace, by_seq
 from gangsched.core.state import State
@@ -37,6 +38,7 @@ from gangsched.model import GroupKey, Pod, PodGroup, PodPhase, PodUID
 from gangsched.primitives import quorum
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.group_info import HOLDING, PodGroupInfo
+from gangsched.primitives.standing import least_needed, of_leaves, standing
 from gangsched.primitives.waiting import WaitingPod
 from gangsched.profile.calls import name_of
 
@@ -132,6 +134,8 @@ def why_pod(state: State, record: PodRecord, ahead: Ahead | None = None) -> Why:
 
 def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> Why:
     """Return why a group is not running; *ahead* saves counting the queue."""
+    if info.spec is not None and info.spec.min_groups is not None:
+        return _why_parent(state, info, ahead)
     if info.waiting:
         return _on_permit(state, info)
     lacking = _not_enough_members(state, info)
@@ -149,6 +153,34 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
         answer = rest or _finished(info)
     binding = info.members.count(MemberState.BINDING)
     return answer or Running(None, info.scheduled, binding, _short_leaves(info, HOLDING))
+
+
+def _why_parent(state: State, info: PodGroupInfo, ahead: Ahead | None) -> Why:
+    """Return why a group of groups is not running. O(members of the family)."""
+    gang = state.records.gangs.get(f"tree:{state.records.registry.root(info.key)}")
+    part = None if gang is None else gang.tree.find(info.key)
+    if gang is None or part is None:
+        return NotAdmitted(f"no pod group whose parent is {info.key} has pods")
+    keys = {leaf.key for leaf in part.leaves}
+    members = [record for record in gang.members.values() if record.leaf in keys]
+    held = sum(record.state in HOLDING for record in members)
+    pending = sum(record.state is MemberState.UNSCHEDULED for record in members)
+    rest = _why_gang(state, gang, ahead) if pending else None
+    if not held and rest is not None:
+        return rest
+    stands = standing(part, of_leaves(holding_by_leaf(gang)))
+    if rest is None and stands.is_met:
+        return Running(None, held, sum(r.state is MemberState.BINDING for r in members))
+    rows = [(key, row) for key, row in stands.rows.items() if row.is_of_children and row.is_unmet]
+    return PartlyRunning(
+        info.key,
+        held,
+        least_needed(part, lambda sub: sub.least),
+        rest,
+        tuple((key, row.least, row.held) for key, row in rows),
+        pending,
+        not stands.is_met,
+    )
 
 
 def _on_permit(state: State, info: PodGroupInfo) -> OnPermit:

@@ -248,8 +248,10 @@ class Gang:
         return self.leaves.get((group, None), self.key) if own is None else own
 
     def path_of(self, sub: SubGroup) -> str:
-        """Return the key of a sub group within the tree of its group."""
-        return sub.key[len(sub.group or "") + 1 :] if self.is_bundle else sub.key
+        """Return the key of a sub group within the tree of its group; ``""`` above all groups."""
+        if not self.is_bundle:
+            return sub.key
+        return "" if sub.group is None else sub.key[len(sub.group) + 1 :]
 
     @property
     def group(self) -> PodGroupInfo | None:
