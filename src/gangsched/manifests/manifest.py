@@ -19,7 +19,7 @@ from gangsched.manifests.fields import Field
 from gangsched.manifests.notes import Note, NoteKind
 from gangsched.manifests.priorities import PriorityClasses
 
-__all__ = ["Manifest", "read_manifest"]
+__all__ = ["Manifest", "read_manifest", "read_name"]
 
 _WITHOUT_NAMESPACE: Final = (
     *("Node", "Namespace", "PersistentVolume", "StorageClass", "PriorityClass", "RuntimeClass"),
@@ -108,8 +108,8 @@ def read_manifest(
     return Manifest(
         document,
         kind=document["kind"].name(),
-        name=_checked(metadata["name"], metadata["name"].name()),
-        namespace=_checked(metadata["namespace"], metadata["namespace"].text("default")),
+        name=read_name(metadata["name"]),
+        namespace=read_name(metadata["namespace"], "default"),
         at=at,
         classes=classes,
         ignore=_names("ignore", ignore),
@@ -120,17 +120,23 @@ def read_manifest(
     )
 
 
-def _names(name: str, given: Collection[str]) -> frozenset[str]:
-    names: frozenset[object] = frozenset() if isinstance(given, str) else frozenset(given)
-    if isinstance(given, str) or not all(isinstance(each, str) for each in names):
-        raise InvalidValueError(name, given, "a collection of strings")
-    return frozenset(given)
+def read_name(field: Field, default: str = "") -> str:
+    """Return the name of an object, which the API server must accept.
 
-
-def _checked(field: Field, name: str) -> str:
+    Raises:
+        ManifestError: It is malformed, or absent without a default.
+    """
+    name = field.text(default) or field.name()
     if not _NAME.fullmatch(name):
         raise field.refuse(
             "a name: at most 253 of a-z, 0-9, '-' and '.', beginning and ending with a letter or"
             " digit"
         )
     return name
+
+
+def _names(name: str, given: Collection[str]) -> frozenset[str]:
+    names: frozenset[object] = frozenset() if isinstance(given, str) else frozenset(given)
+    if isinstance(given, str) or not all(isinstance(each, str) for each in names):
+        raise InvalidValueError(name, given, "a collection of strings")
+    return frozenset(given)
