@@ -10,7 +10,14 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["GONE_FROM_GROUPS", "GROUP_SPECS", "NODE", "POD_SPEC", "WORKLOAD_SPEC"]
+__all__ = [
+    "COMPOSITE_SPEC",
+    "GONE_FROM_GROUPS",
+    "GROUP_SPECS",
+    "NODE",
+    "POD_SPEC",
+    "WORKLOAD_SPEC",
+]
 
 POD_SPEC: Final = (
     *("volumes", "initContainers", "containers", "ephemeralContainers", "restartPolicy"),
@@ -41,6 +48,12 @@ GONE_FROM_GROUPS: Final = ("podGroupTemplateRef",)
 
 WORKLOAD_SPEC: Final = ("controllerRef", "podGroupTemplates", "compositePodGroupTemplates")
 """``WorkloadSpec`` of Kubernetes 1.37."""
+
+COMPOSITE_SPEC: Final = (
+    *("parentCompositePodGroupName", "workloadRef", "schedulingPolicy", "schedulingConstraints"),
+    *("disruptionMode", "priorityClassName", "priority", "preemptionPolicy"),
+)
+"""``CompositePodGroupSpec`` of Kubernetes 1.37."""
 
 GROUP_SPECS: Final = {
     "scheduling.k8s.io": (

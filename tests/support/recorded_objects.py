@@ -1,7 +1,9 @@
 """PodGroups and Workloads of two releases, as API servers return them.
 
-Source: those of 1.37 were read from kube-apiserver 1.37.2 with ``GenericWorkload=true``. Those of
-1.36 have the form of k8s.io/api v0.36.3, scheduling/v1alpha2. Field managers are left out.
+Source: those of 1.37 were read from kube-apiserver 1.37.2 with ``GenericWorkload=true``, those of
+a tree with the gates ``CompositePodGroup``, ``TopologyAwareWorkloadScheduling`` and
+``PodGroupPreemptionPolicy`` too. Those of 1.36 have the form of k8s.io/api v0.36.3,
+scheduling/v1alpha2. Field managers are left out.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
-__all__ = ["COMPOSITE_MEMBER", "GROUPS", "WORKLOAD", "evicted_whole", "recorded"]
+__all__ = ["COMPOSITE_MEMBER", "GROUPS", "TREE", "WORKLOAD", "evicted_whole", "recorded"]
 
 _FINALIZERS: Final = ["scheduling.k8s.io/podgroup-protection"]
 _OF_1_36: Final[dict[str, Any]] = {
@@ -92,6 +94,62 @@ COMPOSITE_MEMBER: Final[dict[str, Any]] = {
     "spec": {**_OF_1_37["spec"], "parentCompositePodGroupName": "tree"},
 }
 """A group in a composite pod group, with the gate ``CompositePodGroup``."""
+
+
+def _in_a_tree(kind: str, metadata: dict[str, Any], template: str, **spec: Any) -> dict[str, Any]:
+    composite = kind == "CompositePodGroup"
+    finalizers = {} if composite else {"finalizers": _FINALIZERS}
+    common = {"namespace": "default", "creationTimestamp": "2026-11-29T16:51:14Z", **finalizers}
+    return {
+        "kind": kind,
+        "apiVersion": f"scheduling.k8s.io/{'v1alpha3' if composite else 'v1beta1'}",
+        "metadata": metadata | common,
+        "spec": {
+            **spec,
+            "workloadRef": {"workloadName": "w", "templateName": template},
+            "preemptionPolicy": "PreemptLowerPriority",
+        },
+        "status": {},
+    }
+
+
+TREE: Final = {
+    "root": _in_a_tree(
+        "CompositePodGroup",
+        {"name": "serve", "uid": "278b29c8-c8e7-4712-9885-b51a610fe17c", "resourceVersion": "68"},
+        template="root",
+        schedulingPolicy={"gang": {"minGroupCount": 2}},
+        schedulingConstraints={"topology": [{"key": "topology/block"}]},
+        disruptionMode={"single": {}},
+        priorityClassName="high",
+        priority=1000,
+    ),
+    "nested": _in_a_tree(
+        "CompositePodGroup",
+        {"name": "decode", "uid": "1f40b02d-65b7-4bda-8416-f5595b182d5c", "resourceVersion": "69"},
+        template="root",
+        parentCompositePodGroupName="serve",
+        schedulingPolicy={"basic": {}},
+        disruptionMode={"all": {}},
+        priority=0,
+    ),
+    "leaf": _in_a_tree(
+        "PodGroup",
+        {
+            "name": "decode-0",
+            "uid": "1cba3ac9-5304-43ef-bd20-7129c5b1139a",
+            "resourceVersion": "70",
+        },
+        template="decode",
+        parentCompositePodGroupName="serve",
+        schedulingPolicy={"gang": {"minCount": 2}},
+        schedulingConstraints={"topology": [{"key": "topology/rack"}]},
+        disruptionMode={"single": {}},
+        priorityClassName="high",
+        priority=1000,
+    ),
+}
+"""A root and two groups directly below it."""
 
 
 def recorded(version: str) -> dict[str, Any]:

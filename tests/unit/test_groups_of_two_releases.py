@@ -9,12 +9,11 @@ import pytest
 from gangsched import PodGroup, PodGroupAdded
 from gangsched.errors import ManifestError
 from gangsched.kubernetes import read_notification
-from gangsched.manifests import NoteKind
 from gangsched.manifests.group_fields import WORKLOAD as WORKLOAD_FIELDS
 from gangsched.manifests.pod_fields import Treatment
 from gangsched.simulation import load_manifests
 from support.api_fields import WORKLOAD_SPEC
-from support.recorded_objects import COMPOSITE_MEMBER, GROUPS, WORKLOAD, evicted_whole, recorded
+from support.recorded_objects import GROUPS, WORKLOAD, evicted_whole, recorded
 
 pytestmark = pytest.mark.once("makes no scheduler")
 
@@ -86,12 +85,6 @@ def test_disruption_mode_that_is_neither_is_refused_by_field_and_value(
 )
 def test_unknown_part_of_a_disruption_mode_holds_the_pods(mode: object, path: str) -> None:
     assert read(native(disruptionMode=mode)).unmodelled == (path,)
-
-
-def test_group_with_a_parent_is_held() -> None:
-    found = read_notification({"type": "ADDED", "object": COMPOSITE_MEMBER})
-    assert read(COMPOSITE_MEMBER).unmodelled == ("spec.parentCompositePodGroupName",)
-    assert [note.kind for note in found.notes] == [NoteKind.HELD]
 
 
 def test_workload_gives_no_event_and_each_of_its_fields_is_in_the_table() -> None:

@@ -33,6 +33,7 @@ _ANNOTATIONS: Final = "metadata.annotations."
 _OF_SPECS: Final = {
     *(name for name, found in POD_FIELDS.items() if found is Treatment.HELD),
     *(name for of in DIALECTS.values() for name, found in of.items() if found is Treatment.HELD),
+    "parentCompositePodGroupName",  # held in ``_read``, while no watch brings the parents
     *HELD_WITHIN,
 }
 _HELD: Final = (*sorted(f"{_SPEC}{name}" for name in _OF_SPECS), *HELD_ANNOTATIONS)

@@ -2,7 +2,8 @@
 
 Rules:
   R1  an object of a list has no kind and no version of its own; they are put in;
-  R2  a note is kept without the object that it is about: pods that are alike share their notes.
+  R2  a group below a composite pod group is held, because no watch brings that kind;
+  R3  a note is kept without the object that it is about: pods that are alike share their notes.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from gangsched.manifests import (
     read_node,
     read_object,
 )
+from gangsched.manifests.group_fields import hold
 from gangsched.model import Node, Pod, PodGroup, PreemptionPolicy
 
 try:
@@ -122,8 +124,12 @@ def read_pod_group_slowly(
         ManifestError: It is malformed.
     """
     manifest = _manifest(document, ignore)
-    core = dialect.group == _CORE_GROUP
-    group = read_core_group(manifest) if core else read_group(manifest)
+    if dialect.group != _CORE_GROUP:
+        return read_group(manifest), _notes(manifest)
+    group = read_core_group(manifest)
+    if group.parent is not None:
+        reasons = hold(manifest, manifest.document["spec"]["parentCompositePodGroupName"])
+        group = evolve(group, parent=None, unmodelled=(*group.unmodelled, *reasons))
     return group, _notes(manifest)
 
 

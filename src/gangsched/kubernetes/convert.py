@@ -48,6 +48,7 @@ from gangsched.manifests import (
     read_object,
     read_pod,
 )
+from gangsched.manifests.group_fields import GROUP_KINDS
 from gangsched.model import NodeName, Pod, PodUID, group_key
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
 ]
 
 _WATCH: Final = "watch"
+_CORE_GROUP: Final = "scheduling.k8s.io"
 _CLASSES: Final = PriorityClasses()
 _NAMESPACED: Final = (
     *("PersistentVolumeClaim", "CSIStorageCapacity", "PodDisruptionBudget"),
@@ -158,6 +160,8 @@ def read_event(change: Mapping[str, Any]) -> Event | None:
 def _is_known(api: str, kind: str) -> bool:
     if (api, kind) in OBJECT_KINDS or (api == "" and kind in ("Pod", "Node")):
         return True
+    if api == _CORE_GROUP:
+        return kind in GROUP_KINDS
     return kind == "PodGroup" and api in DIALECTS
 
 
@@ -167,7 +171,7 @@ def _deleted(manifest: Manifest, kind: str) -> Event:
         return PodDeleted(PodUID(uid.text(f"{manifest.namespace}/{manifest.name}")))
     if kind == "Node":
         return NodeDeleted(NodeName(manifest.name))
-    if kind == "PodGroup":
+    if kind in GROUP_KINDS:
         return PodGroupDeleted(group_key(manifest.namespace, manifest.name))
     namespaced = kind in _NAMESPACED
     key = f"{manifest.namespace}/{manifest.name}" if namespaced else manifest.name
@@ -183,8 +187,7 @@ def _changed(how: str, manifest: Manifest, api: str, kind: str) -> Event:
     if kind == "Node":
         node = read_node(manifest)
         return NodeAdded(node) if how == "ADDED" else NodeUpdated(node)
-    core = api == "scheduling.k8s.io"
-    group = read_core_group(manifest) if core else read_group(manifest)
+    group = read_core_group(manifest) if api == _CORE_GROUP else read_group(manifest)
     return PodGroupAdded(group) if how == "ADDED" else PodGroupUpdated(group)
 
 

@@ -8,7 +8,8 @@ Rules:
   R3  an annotation of Koordinator means on a group what it means on its pods;
   R4  a field that describes the group, or names its template, restricts nothing;
   R5  a ``Workload`` has templates of groups. A controller copies a template into each group, so
-      nothing is read of the workload itself.
+      nothing is read of the workload itself;
+  R6  a group below a composite pod group starts with the tree, so it cannot have a bundle too.
 """
 
 from __future__ import annotations
@@ -23,15 +24,20 @@ from gangsched.manifests.pod_annotations import held_by_annotations
 from gangsched.manifests.pod_fields import Schema, Treatment, unknown
 
 __all__ = [
+    "COMPOSITE",
+    "COMPOSITE_SCHEMAS",
     "CORE",
     "CORE_SCHEMAS",
     "DIALECTS",
+    "GROUP_KINDS",
     "KUBE_BATCH",
     "SCHEDULER_PLUGINS",
     "VOLCANO",
     "WORKLOAD",
     "held",
     "hold",
+    "is_composite",
+    "is_in_tree",
 ]
 
 _HONOURED, _HELD, _FREE = Treatment.HONOURED, Treatment.HELD, Treatment.FREE
@@ -67,7 +73,7 @@ KUBE_BATCH: Final[Mapping[str, Treatment]] = {
 CORE: Final[Mapping[str, Treatment]] = {
     "podGroupTemplateRef": _FREE,
     "workloadRef": _FREE,
-    "parentCompositePodGroupName": _HELD,
+    "parentCompositePodGroupName": _HONOURED,
     "schedulingPolicy": _HONOURED,
     "schedulingConstraints": _HONOURED,
     "resourceClaims": _HELD,
@@ -78,15 +84,22 @@ CORE: Final[Mapping[str, Treatment]] = {
 }
 """``scheduling.k8s.io``: ``v1beta1`` and ``v1alpha3`` of 1.37, ``v1alpha2`` of 1.36.
 
-``workloadRef`` of 1.37 was ``podGroupTemplateRef``. A group in a composite pod group starts with
-the other groups of its tree or not at all, so it is held."""
+``workloadRef`` of 1.37 was ``podGroupTemplateRef``."""
+
+COMPOSITE: Final[Mapping[str, Treatment]] = {
+    name: CORE[name] for name in CORE if name not in ("podGroupTemplateRef", "resourceClaims")
+}
+"""``CompositePodGroup`` of ``scheduling.k8s.io``: ``v1alpha3`` of 1.37."""
+
+GROUP_KINDS: Final = ("PodGroup", "CompositePodGroup")
+"""The kinds of objects that are groups. Only Kubernetes has the second."""
 
 WORKLOAD: Final[Mapping[str, Treatment]] = {
     "controllerRef": _FREE,
     "podGroupTemplates": _FREE,
     "compositePodGroupTemplates": _FREE,
 }
-"""``Workload`` of ``scheduling.k8s.io``; groups of a composite template are held by themselves."""
+"""``Workload`` of ``scheduling.k8s.io``."""
 
 DIALECTS: Final[Mapping[str, Mapping[str, Treatment]]] = {
     "scheduling.x-k8s.io": SCHEDULER_PLUGINS,
@@ -104,6 +117,12 @@ CORE_SCHEMAS: Final[Schema] = {
     "disruptionMode": {"single": {}, "all": {}},
 }
 """The fields within fields of ``CORE`` that are read."""
+
+COMPOSITE_SCHEMAS: Final[Schema] = {
+    **CORE_SCHEMAS,
+    "schedulingPolicy": {"gang": {"minGroupCount": None}, "basic": {}},
+}
+"""The fields within fields of ``COMPOSITE`` that are read."""
 
 # Fields of all dialects but Kubernetes' own were read alike before there was a table for each. So
 # that a group of one dialect may use a field of another, the tables are put together there.
@@ -123,13 +142,13 @@ def held(manifest: Manifest, *, core: bool) -> Iterator[str]:
         ManifestError: A field is malformed.
     """
     spec = manifest.document["spec"]
-    table = CORE if core else _FOREIGN
+    table, schemas = _tables(manifest, core=core)
     for name, field in spec.entries():
         treatment = table.get(name, _HELD)
         if treatment is not _HELD or field.value in _EMPTY or _asks_for_nothing(name, field):
             continue
         yield from hold(manifest, field)
-    for name, schema in CORE_SCHEMAS.items() if core else ():
+    for name, schema in schemas.items():
         if isinstance(spec[name].value, str):
             continue  # the disruption mode of 1.36 is a word
         for field in unknown(spec[name], schema):
@@ -137,7 +156,28 @@ def held(manifest: Manifest, *, core: bool) -> Iterator[str]:
     topology = spec["schedulingConstraints"]["topology"]
     if core and len(list(topology.elements())) > 1:
         yield from hold(manifest, topology)
-    yield from held_by_annotations(manifest, manifest.document["metadata"]["annotations"])
+    annotations = manifest.document["metadata"]["annotations"]
+    bundles = not core or not is_in_tree(manifest)
+    yield from held_by_annotations(manifest, annotations, of_group=True, bundles=bundles)
+
+
+def _tables(manifest: Manifest, *, core: bool) -> tuple[Mapping[str, Treatment], Schema]:
+    if not core:
+        return _FOREIGN, {}
+    if is_composite(manifest):
+        return COMPOSITE, COMPOSITE_SCHEMAS
+    return CORE, CORE_SCHEMAS
+
+
+def is_composite(manifest: Manifest) -> bool:
+    """Return whether an object is a group of groups."""
+    return manifest.kind == "CompositePodGroup"
+
+
+def is_in_tree(manifest: Manifest) -> bool:
+    """Return whether a group has a parent or children."""
+    parent = manifest.document["spec"]["parentCompositePodGroupName"]
+    return is_composite(manifest) or bool(parent.text())
 
 
 def hold(manifest: Manifest, field: Field) -> Iterator[str]:

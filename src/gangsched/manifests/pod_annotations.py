@@ -6,7 +6,7 @@ Kueue. The other annotations change what the gang means.
 Rules:
   R1  an annotation that asks for what the library does is honoured. One that only describes the
       gang is read as nothing. Any other holds the pod, or the pods of the group;
-  R2  on a group, the annotation of groups is the bundle: see ``podgroups``;
+  R2  on a group, the annotation of groups is the bundle, unless it is in a tree: see ``podgroups``;
   R3  a pod of a group that Kueue does not admit as a whole is no member of a gang; a note says so.
 """
 
@@ -51,17 +51,24 @@ HELD_ANNOTATIONS: Final = (
 """The annotations that hold a pod or a group, unless their value asks for what is done anyway."""
 
 
-def held_by_annotations(manifest: Manifest, annotations: Field) -> Iterator[str]:
+def held_by_annotations(
+    manifest: Manifest, annotations: Field, *, of_group: bool = False, bundles: bool = False
+) -> Iterator[str]:
     """Yield the annotations that hold a pod or a group, each in words; add a note about each.
+
+    Args:
+        manifest: The object.
+        annotations: Its annotations, or those of its template of pods.
+        of_group: Whether it is a group.
+        bundles: Whether the annotation of groups is read as the bundle.
 
     Raises:
         ManifestError: An annotation is not a string.
     """
-    of_group = manifest.kind == "PodGroup"
     what = "the pods of the group are" if of_group else "the pod is"
     names: dict[str, str] = {}
     for key, field in annotations.entries():
-        if of_group and key == _BUNDLE:
+        if bundles and key == _BUNDLE:
             continue
         if key.startswith(_KOORDINATOR):
             allowed = _ALLOWED.get(key.removeprefix(_KOORDINATOR), ())

@@ -13,7 +13,10 @@ Rules:
   R6  Koordinator's annotation of groups is the bundle, on a group of any dialect;
   R7  the restart policy is annotations on a group of any dialect: see ``restarts``;
   R8  the disruption mode of Kubernetes is a union since 1.37, ``{single: {}}`` or ``{all: {}}``.
-      The words of 1.36, ``Pod`` and ``PodGroup``, mean the same.
+      The words of 1.36, ``Pod`` and ``PodGroup``, mean the same;
+  R9  a ``CompositePodGroup`` is a group of groups, and ``minGroupCount`` is how many of its
+      children start together. It and a ``PodGroup`` of one name and namespace would be one group
+      here, so a group cannot have a parent of its own name.
 """
 
 from __future__ import annotations
@@ -26,10 +29,10 @@ from attrs import evolve
 
 from gangsched.errors import InvalidValueError
 from gangsched.manifests.fields import Field
-from gangsched.manifests.group_fields import held
-from gangsched.manifests.manifest import Manifest
+from gangsched.manifests.group_fields import held, is_composite, is_in_tree
+from gangsched.manifests.manifest import Manifest, read_name
 from gangsched.manifests.restarts import restarts_of
-from gangsched.model import GroupKey, PodGroup, PreemptionPolicy, Topology
+from gangsched.model import GroupKey, PodGroup, PreemptionPolicy, Topology, group_key
 
 __all__ = ["group_of", "read_core_group", "read_group"]
 
@@ -63,7 +66,10 @@ def read_group(manifest: Manifest) -> PodGroup:
 
 
 def read_core_group(manifest: Manifest) -> PodGroup:
-    """Return the group of a ``PodGroup`` document of Kubernetes' own ``scheduling.k8s.io``.
+    """Return the group of a document of Kubernetes' own ``scheduling.k8s.io``.
+
+    Args:
+        manifest: A ``PodGroup`` or a ``CompositePodGroup``.
 
     Raises:
         ManifestError: A field is malformed.
@@ -74,19 +80,26 @@ def read_core_group(manifest: Manifest) -> PodGroup:
     policy = spec["schedulingPolicy"]
     if policy["gang"].given == policy["basic"].given:
         raise policy.problem("expected exactly one of gang and basic")
+    composite = is_composite(manifest)
+    members, count = ("groups", "minGroupCount") if composite else ("pods", "minCount")
+    minimum = 1
     if policy["basic"].given:
-        manifest.note(f"{policy['basic'].path} is not a gang: its pods start one by one")
+        manifest.note(f"{policy['basic'].path} is not a gang: its {members} start one by one")
+    else:
+        minimum = policy["gang"][count].whole(least=1)
     topology = spec["schedulingConstraints"]["topology"]
     labels = [element["key"].name() for element in topology.elements()]
     policy_of_preemption = spec["preemptionPolicy"].word(_PREEMPTION, "")
     return PodGroup(
         name=manifest.name,
         namespace=manifest.namespace,
-        min_available=1 if policy["basic"].given else policy["gang"]["minCount"].whole(least=1),
+        parent=_parent_of(manifest),
+        min_groups=minimum if composite else None,
+        min_available=0 if composite else minimum,
         priority=manifest.classes.asked_by(spec),
         created_at=manifest.at,
         topology=Topology(labels[0]) if len(labels) == 1 else None,
-        bundle=_bundle_of(manifest),
+        bundle=() if is_in_tree(manifest) else _bundle_of(manifest),
         preemption_policy=PreemptionPolicy(policy_of_preemption) if policy_of_preemption else None,
         evicted_whole=_is_evicted_whole(spec["disruptionMode"]),
         unmodelled=tuple(held(manifest, core=True)),
@@ -124,6 +137,17 @@ def group_of(
         priority=priority,
         created_at=manifest.at,
     )
+
+
+def _parent_of(manifest: Manifest) -> GroupKey | None:
+    """Return the composite pod group that a group is below; None for a root."""
+    field = manifest.document["spec"]["parentCompositePodGroupName"]
+    if not field.text():
+        return None
+    name = read_name(field)
+    if name == manifest.name:
+        raise field.refuse("the name of another group")
+    return group_key(manifest.namespace, name)
 
 
 def _is_evicted_whole(mode: Field) -> bool:

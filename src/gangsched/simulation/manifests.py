@@ -20,6 +20,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.events import NodeAdded, ObjectChanged, PodAdded, PodGroupAdded
 from gangsched.manifests.cluster_objects import OBJECT_KINDS, read_object
 from gangsched.manifests.fields import Field
+from gangsched.manifests.group_fields import GROUP_KINDS
 from gangsched.manifests.manifest import Manifest, read_manifest
 from gangsched.manifests.podgroups import read_core_group, read_group
 from gangsched.manifests.pods import read_node
@@ -67,7 +68,10 @@ _READERS: Final[dict[tuple[str, str], _Reader]] = {
         )
     },
     # Kubernetes has had several versions of its own groups; the fields read here are in all.
-    ("scheduling.k8s.io", "PodGroup"): lambda manifest: _group_added(manifest, read_core_group),
+    **{
+        ("scheduling.k8s.io", kind): lambda manifest: _group_added(manifest, read_core_group)
+        for kind in GROUP_KINDS
+    },
     **{
         (group, kind): lambda manifest: (ObjectChanged(read_object(manifest)),)
         for group, kind in OBJECT_KINDS
@@ -169,7 +173,7 @@ class ParsedManifests:
                 names.named(root), at=at, classes=classes, runtime_classes=runtime_classes
             )
             for event in reader(manifest):
-                implied = isinstance(event, PodGroupAdded) and manifest.kind != "PodGroup"
+                implied = isinstance(event, PodGroupAdded) and manifest.kind not in GROUP_KINDS
                 if not implied:
                     _refuse_repeated(manifest, event, seen)
                     if isinstance(event, PodGroupAdded):
@@ -193,10 +197,10 @@ def load_manifests(
     """Return the objects of a manifest as arrivals.
 
     Known are ``Node``, ``Pod``, ``Job``, ``Gang``, ``TFJob``, ``PyTorchJob``, ``MPIJob``,
-    ``PodGroup`` in the dialects of scheduler-plugins, Kubernetes and Volcano, ``PriorityClass``,
-    ``RuntimeClass``, and lists of any kind. So are the kinds of ``gangsched.cluster_objects`` that
-    have no pods of their own. An object with ``generateName`` gets a name that is the same each
-    time.
+    ``PodGroup`` in the dialects of scheduler-plugins, Kubernetes and Volcano,
+    ``CompositePodGroup``, ``PriorityClass``, ``RuntimeClass``, and lists of any kind. So are the
+    kinds of ``gangsched.cluster_objects`` that have no pods of their own. An object with
+    ``generateName`` gets a name that is the same each time.
 
     Runtime complexity: O(text + pods).
 
