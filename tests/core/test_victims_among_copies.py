@@ -1,4 +1,4 @@
-"""What preemption takes of groups with copies, against all that could stay."""
+"""What preemption takes of groups with copies, and of families, against all that could stay."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gangsched import (
     Bind,
     Evict,
+    GroupKey,
     InMemoryCluster,
     NodeAdded,
     NodeName,
@@ -39,19 +40,27 @@ class Case:
     Attributes:
         free: The free cpu of each node.
         groups: The specifications of the groups that run.
+        stated: What the cluster is told instead: groups of groups for some of them.
         running: Their pods and regular ones, bound, each with its cpu.
         asked: The cpu of each pod of the preemptor, which is a gang.
     """
 
     free: tuple[int, ...]
     groups: tuple[PodGroup, ...]
+    stated: tuple[PodGroup, ...]
     running: tuple[Pod, ...]
     asked: tuple[int, ...]
 
 
 @st.composite
-def jobs(draw: Any, name: str) -> tuple[PodGroup, tuple[Pod, ...]]:
-    """Draw a group of up to twelve pods with copies, or copies of copies."""
+def jobs(draw: Any, name: str, *, more: int) -> tuple[PodGroup, tuple[Pod, ...]]:
+    """Draw a group of up to twelve pods with copies, or copies of copies.
+
+    Args:
+        draw: Draws.
+        name: Its name.
+        more: By how many its minimum may exceed those of its roles.
+    """
     few, flag = st.integers(1, 3), st.booleans()
     inner: dict[str, int | Role] = {"leader": 1}
     if draw(flag):
@@ -71,19 +80,65 @@ def jobs(draw: Any, name: str) -> tuple[PodGroup, tuple[Pod, ...]]:
         count = draw(few)
         roles["router"] = Role(count, draw(st.integers(1, count)))
     made = gang(name, roles=roles, priority=draw(st.integers(0, 2)))
-    more = draw(st.sampled_from([0, 0, 1, 2, 3]))
+    more = min(more, draw(st.sampled_from([0, 0, 1, 2, 3])))
     least = min(made.group.min_available + more, len(made.pods))
     whole = draw(st.sampled_from([False] * 9 + [True]))
     return evolve(made.group, min_available=least, evicted_whole=whole), made.pods
+
+
+def family(group: PodGroup, *, deep: bool) -> Iterator[PodGroup]:
+    """Yield groups of groups that need the same as a group; *deep*: without copies of roles."""
+    number, priority = len(group.roles), group.priority
+    whole = group.evicted_whole
+    yield PodGroup(name=group.name, min_groups=number, priority=priority, evicted_whole=whole)
+    yield from children(group.name, group.roles, deep=deep)
+
+
+def children(name: str, roles: Mapping[str, int | Role], *, deep: bool) -> Iterator[PodGroup]:
+    """Yield the groups below a parent, one for each role of it."""
+    parent = GroupKey(f"default/{name}")
+    for key, stated in roles.items():
+        role, path = Role(stated) if isinstance(stated, int) else stated, f"{name}-{key}"
+        whole = role.evicted_whole
+        if not role.roles:
+            least = role.needed
+            yield PodGroup(name=path, parent=parent, min_available=least, evicted_whole=whole)
+            continue
+        yield PodGroup(name=path, parent=parent, min_groups=role.needed)
+        for number in range(role.count):
+            own: dict[str, Any] = {"min_groups": len(role.roles)} if deep else {"roles": role.roles}
+            copy = f"{path}-{number}"
+            yield PodGroup(
+                name=copy, parent=GroupKey(f"default/{path}"), evicted_whole=whole, **own
+            )
+            if deep:
+                yield from children(copy, role.roles, deep=True)
+
+
+def in_family(pod: Pod, groups: Sequence[PodGroup]) -> Pod:
+    """Return a pod as a member of that group of pods which stands for its role, or for a copy."""
+    if not pod.role or any(group.name == pod.pod_group and group.roles for group in groups):
+        return pod
+    names, pods = pod.role.split("/"), [group.name for group in groups if not group.min_groups]
+    for end in range(1, len(names) + 1):
+        name = "-".join([str(pod.pod_group), *names[:end]])
+        if name in pods:
+            return evolve(pod, pod_group=name, role="/".join(names[end:]) or None)
+    raise AssertionError(pod.role)
 
 
 @st.composite
 def cases(draw: Any) -> Case:
     """Draw three nodes, one or two jobs of which some pods are lost, and a preemptor."""
     nodes, cpu = st.integers(0, 2), st.integers(1, 2)
-    found = [draw(jobs(name)) for name in ("serve", "other")[: draw(st.integers(1, 2))]]
-    running: list[Pod] = []
-    for _group, pods in found:
+    found: list[tuple[PodGroup, tuple[Pod, ...]]] = []
+    running, stated = list[Pod](), list[PodGroup]()
+    for name in ("serve", "other")[: draw(st.integers(1, 2))]:
+        depth = draw(st.sampled_from([0, 0, 1, 2]))
+        # a group of groups needs no members but those that its children need
+        group, pods = draw(jobs(name, more=0 if depth else 3))
+        stated += family(group, deep=depth == 2) if depth else [group]
+        found.append((group, pods))
         lost = draw(st.sets(st.sampled_from([pod.name for pod in pods]), max_size=1))
         order = draw(st.permutations(pods))
         running += [pod for pod in order if pod.name not in lost]
@@ -94,7 +149,8 @@ def cases(draw: Any) -> Case:
     ]
     free = tuple(draw(st.integers(0, 1)) for _ in range(3))
     asked = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
-    return Case(free, tuple(group for group, _pods in found), tuple(bound), asked)
+    groups = tuple(group for group, _pods in found)
+    return Case(free, groups, tuple(stated), tuple(bound), asked)
 
 
 def victims(case: Case) -> list[Pod] | None:
@@ -107,7 +163,8 @@ def victims(case: Case) -> list[Pod] | None:
     events: list[Any] = [
         NodeAdded(make_node(f"n{n}", cpu=free + used[f"n{n}"])) for n, free in enumerate(case.free)
     ]
-    events += [*map(PodGroupAdded, case.groups), *map(PodAdded, case.running)]
+    events += map(PodGroupAdded, case.stated)
+    events += [PodAdded(in_family(pod, case.stated)) for pod in case.running]
     size = len(case.asked)
     events += [
         PodAdded(make_pod(f"u{n}", group="u", min_available=size, cpu=cpu, priority=9))
@@ -235,3 +292,15 @@ def test_group_meets_its_minima_after_preemption_or_is_gone(case: Case) -> None:
         event(f"copies gone beside others: {bool(after and copies)}")
     for less in smaller(case, gone):
         assert not fits(case, less), f"{sorted({p.name for p in gone} - {p.name for p in less})}"
+
+
+@one_in(1)
+@given(cases())
+def test_family_loses_what_a_group_with_copies_of_roles_does(case: Case) -> None:
+    for group in case.groups:
+        left = Counter([str(pod.role) for pod in members(case.running, group)])
+        if not all(stands(role, name, left) for name, role in group.roles.items()):
+            return  # parts of a family may have started, although it has not
+    gone = victims(case)
+    event(f"families: {case.stated != case.groups}, victims: {bool(gone)}")
+    assert gone == victims(evolve(case, stated=case.groups))

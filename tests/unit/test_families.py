@@ -26,6 +26,7 @@ from gangsched import (
     PodUID,
     Preemption,
     RestartPolicy,
+    Role,
     Topology,
     presets,
 )
@@ -47,7 +48,7 @@ class Host(ImmediateHost):
     def child(self, number: int, *, cpu: int = 2, **stated: Any) -> None:
         """Add a child of two members."""
         name = f"c{number}"
-        given = {"parent": SERVE, "min_available": 2, **stated}
+        given: dict[str, Any] = {"parent": SERVE, "min_available": 2, **stated}
         self.tell(PodGroupAdded(PodGroup(name=name, **given)))
         self.tell(*[PodAdded(pod(name, member, cpu=cpu)) for member in range(2)])
 
@@ -226,6 +227,149 @@ def test_family_that_is_evicted_whole_gives_up_no_member() -> None:
         host.decide()
         evicted = [each for each in host.effects if isinstance(each, Evict)]
         assert len(evicted) == victims
+
+
+# Victims ------------------------------------------------------------------------------------------
+
+
+def full(nodes: int) -> Host:
+    """A host whose nodes are filled by members; the caller binds them."""
+    return Host(nodes, preemption=Preemption())
+
+
+def parent(name: str, min_groups: int, **stated: Any) -> PodGroupAdded:
+    """Return the event that adds a parent below the root."""
+    return PodGroupAdded(PodGroup(name=name, min_groups=min_groups, parent=SERVE, **stated))
+
+
+def run(host: Host, name: str, *cpus: int, on: int, least: int = 2, **stated: Any) -> None:
+    """Add a child whose members run on one node."""
+    given: dict[str, Any] = {"parent": SERVE, "min_available": least, **stated}
+    host.tell(PodGroupAdded(PodGroup(name=name, **given)))
+    bound = NodeName(f"n{on}")
+    members = [evolve(pod(name, n, cpu=cpu), node_name=bound) for n, cpu in enumerate(cpus)]
+    host.tell(*map(PodAdded, members))
+
+
+def run_copies(host: Host, name: str, *nodes: int, cpu: int = 1, **stated: Any) -> None:
+    """Add a child of copies of two pods, each of which runs on one node; one is needed."""
+    roles = {"decode": Role(len(nodes), 1, roles={"a": 1, "b": 1})}
+    host.tell(PodGroupAdded(PodGroup(name=name, parent=SERVE, roles=roles, **stated)))
+    for number, each in enumerate(nodes):
+        for n, role in enumerate("ab"):
+            path, on = f"decode/{number}/{role}", NodeName(f"n{each}")
+            made = pod(name, 2 * number + n, cpu=cpu)
+            host.tell(PodAdded(evolve(made, role=path, node_name=on)))
+
+
+def victims(host: Host, *cpus: int) -> list[str]:
+    """Return the groups of the pods that are evicted for a gang of urgent pods."""
+    made = [
+        make_pod(f"u-{n}", group="u", min_available=len(cpus), cpu=cpu, priority=9)
+        for n, cpu in enumerate(cpus)
+    ]
+    host.tell(*map(PodAdded, made))
+    host.decide()
+    gone = [each.uid for each in host.effects if isinstance(each, Evict)]
+    return sorted(uid.removeprefix("default/").rpartition("-")[0] for uid in gone)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gone"), [(1, ["c3"]), (2, ["c2", "c3"]), (3, ["c0", "c1", "c2", "c3"])]
+)
+def test_surplus_children_go_whole_the_last_first_and_then_the_family(
+    nodes: int, gone: list[str]
+) -> None:
+    host = full(4)
+    host.tell(root(2))
+    for number in range(4):
+        run(host, f"c{number}", 2, 2, on=number)
+    assert victims(host, *[3] * nodes) == [name for name in gone for _member in range(2)]
+
+
+def test_child_below_its_minimum_goes_before_those_that_stand() -> None:
+    host = full(4)
+    host.tell(root(2))
+    for number in range(4):
+        run(host, f"c{number}", 2, 2, on=number)
+    host.end("c1-0")
+    assert victims(host, 3) == ["c1"]
+
+
+@pytest.mark.parametrize(("min_groups", "gone"), [(1, ["c3"] * 2), (2, ["c2"] * 2 + ["c3"] * 2)])
+def test_surplus_subtree_goes_whole_after_what_it_can_spare(
+    min_groups: int, gone: list[str]
+) -> None:
+    host = full(4)
+    host.tell(root(1), parent("a", 2), parent("b", min_groups))
+    for number in range(4):
+        run(host, f"c{number}", 2, 2, on=number, parent=GroupKey(f"default/{'aabb'[number]}"))
+    assert victims(host, 3) == gone
+
+
+def test_family_whose_root_is_unmet_gives_up_nothing_in_part() -> None:
+    for lost, gone in ([], ["c0"]), (["c1-0"], ["c0"] * 4 + ["c1"]):
+        host = full(2)
+        host.tell(root(2))
+        run(host, "c0", 1, 1, 1, 1, on=0)
+        run(host, "c1", 2, 2, on=1)
+        host.end(*lost)
+        fill = [evolve(make_pod(name, cpu=2, priority=9), node_name="n1") for name in lost]
+        host.tell(*map(PodAdded, fill))
+        assert victims(host, 1) == gone
+
+
+@pytest.mark.parametrize(
+    ("whole", "gone"),
+    [
+        ("", ["c1"]),
+        ("c1", ["c1"] * 3),
+        ("m", ["c0"] * 3 + ["c1"] * 3),
+        ("serve", ["c0"] * 3 + ["c1"] * 3 + ["a"] * 3),
+    ],
+)
+def test_what_is_evicted_whole_gives_up_nothing_below(whole: str, gone: list[str]) -> None:
+    host = full(3)
+    host.tell(root(1, evicted_whole=whole == "serve"))
+    host.tell(parent("m", 1, evicted_whole=whole == "m"))
+    run(host, "a", 1, 1, 2, on=2, least=3)
+    for number in range(2):
+        name, middle = f"c{number}", GroupKey("default/m")
+        is_whole = whole == name or (whole == "c1" and name == "c0")
+        run(host, name, 1, 1, 2, on=number, parent=middle, evicted_whole=is_whole)
+    assert victims(host, 1) == sorted(gone)
+
+
+@pytest.mark.parametrize(
+    ("least", "asked", "gone"), [(2, 2, 4), (3, 2, 6), (4, 2, 6), (4, 1, 2), (5, 1, 6)]
+)
+def test_minimum_of_a_child_keeps_copies_within_it(least: int, asked: int, gone: int) -> None:
+    host = full(3)
+    host.tell(root(1))
+    run_copies(host, "c0", 0, 1, 2, cpu=2, min_available=least)
+    assert len(victims(host, *[3] * asked)) == gone
+
+
+def test_child_takes_along_a_member_beyond_its_minimum_on_another_node() -> None:
+    host = full(3)
+    host.tell(root(1))
+    fill = make_pod("fill", cpu=2, priority=9)
+    host.tell(PodAdded(evolve(fill, node_name="n2")))
+    for number in range(2):
+        run(host, f"c{number}", 2, 2, on=number)
+        host.tell(PodAdded(evolve(pod(f"c{number}", 2, cpu=1), node_name="n2")))
+    assert victims(host, 3) == ["c1"] * 3
+
+
+def test_child_takes_along_the_copies_within_it() -> None:
+    host = full(4)
+    host.tell(root(1))
+    fill = [make_pod(f"fill-{n}", cpu=2, priority=9) for n in range(2)]
+    host.tell(*[PodAdded(evolve(each, node_name=f"n{2 + n}")) for n, each in enumerate(fill)])
+    for number in range(2):
+        on = (number, 2 + number)
+        run_copies(host, f"c{number}", *on, min_available=2)
+    assert victims(host, 3) == ["c1"] * 4
 
 
 def test_parent_has_no_pods_of_its_own() -> None:

@@ -140,7 +140,7 @@ class PodGroup:
         preemption_policy: Whether the group may preempt pods of lower priority; None to use the
             policy of its members.
         evicted_whole: Whether preemption may only evict all members of the group, and never a part
-            of them, such as elastic members.
+            of them, such as elastic members. Of a group of groups, all members below it.
         restart: When and how often the group is restarted if it falls below its minimum while it
             runs; None for never.
         restarts: How often the group was restarted already, as its status says. A scheduler that

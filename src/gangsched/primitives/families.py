@@ -44,6 +44,7 @@ def _tree(
         wanted=-1 if spec is None or spec.min_groups is None else spec.min_groups,
         within=None if spec is None else within(spec.topology),
         is_copy=is_copy,
+        evicted_whole=spec is not None and spec.evicted_whole,
     )
 
 

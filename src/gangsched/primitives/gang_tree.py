@@ -78,7 +78,8 @@ class SubGroup:
         group: The group of its pods; None for a regular pod, and for a group of groups.
         role: Of a leaf, the role of its pods; None for every role that no other leaf of the group
             has.
-        is_copy: Whether it is one of several copies of a role, which starts as a whole.
+        is_copy: Whether it is a copy of a role, or a child of a group of groups; each of them
+            starts as a whole, and preemption takes it as a whole.
         evicted_whole: Whether preemption may only evict all of its pods, and never a part of them.
         restart: Its policy if it is restarted alone when it falls below its minimum.
         shape: Equal for sub groups that ask for the same, whatever their keys are.
@@ -192,7 +193,8 @@ def group_tree(key: GroupKey, spec: PodGroup | None, minimum: int | None) -> Sub
     """
     if spec is None:
         return SubGroup("", minimum or 0, group=key)
-    return tree_of(spec.min_available, spec.roles, key, within(spec.topology))
+    tree = tree_of(spec.min_available, spec.roles, key, within(spec.topology))
+    return evolve(tree, evicted_whole=True) if spec.evicted_whole else tree
 
 
 def tree_of(

@@ -112,12 +112,6 @@ class PodGroupInfo(MemberCounts):
         return self.above[0] if self.above else None
 
     @property
-    def is_evicted_whole(self) -> bool:
-        """Whether preemption may evict no part of it."""
-        specs = self.above if self.spec is None else (*self.above, self.spec)
-        return any(spec.evicted_whole for spec in specs)
-
-    @property
     def stated_priority(self) -> int | None:
         """The priority that a specification states, of the root or its own; None for none."""
         for spec in (self.root, self.spec):

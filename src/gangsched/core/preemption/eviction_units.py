@@ -4,7 +4,7 @@ Rules:
   R1  a pod may be evicted if the priority of its gang is lower than the preemptor's, it holds a
       node, and it is not terminating already;
   R2  a gang is evicted as a whole, or it gives up what it can go on without: members beyond its
-      minima, and surplus copies of roles, each as a whole (``surplus``);
+      minima, and surplus copies or children, each as a whole (``surplus``);
   R3  a nomination of a lower priority is a unit too; taking its capacity evicts no pod.
 """
 
@@ -21,7 +21,9 @@ from gangsched.core.records.trial import Lifted
 from gangsched.core.state import State
 from gangsched.core.state.nominated import Nomination
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import PodGroupInfo
+from gangsched.primitives.standing import least_needed
 
 __all__ = ["EvictionUnit", "eviction_units"]
 
@@ -42,8 +44,8 @@ class EvictionUnit:
         created_at: When it was created.
         seq: Its number in the order of arrival.
         gang: The gang that is evicted, or that gives up its surplus.
-        elastic: The group whose surplus is evicted; None for another unit.
-        copies: The copies of roles in that surplus, in the order in which they go.
+        elastic: The tree of the group or family whose surplus is evicted; None for another unit.
+        copies: The copies in that surplus, in the order in which they go.
         nomination: The nomination.
         taken: What it takes off nodes.
     """
@@ -54,7 +56,7 @@ class EvictionUnit:
     created_at: float
     seq: int
     gang: Gang | None = None
-    elastic: PodGroupInfo | None = None
+    elastic: SubGroup | None = None
     copies: Sequence[SurplusCopy] = ()
     nomination: Nomination | None = None
     _taken: list[Lifted] | None = field(default=None, repr=False)
@@ -124,10 +126,27 @@ def _add_gang(gang: Gang, found: list[EvictionUnit]) -> None:
         pods += bound
         started |= info.was_scheduled
         more = bound - (info.min_available or 0)
-        spare = surplus(gang, info) if more > 0 else None
-        if spare is not None and spare.pods:
-            at, seq = info.created_at, gang.seq
-            unit = EvictionUnit(priority, 0, more, at, seq, gang, info, spare.copies)
-            unit._taken = [*spare.pods]
-            found.append(unit)
+        if more > 0 and info.was_scheduled and info.min_available is not None and not gang.is_tree:
+            _add_surplus(gang, _tree_of(gang, info), more, info.created_at, found)
+    if gang.is_tree and started:
+        more = pods - least_needed(gang.tree, lambda sub: sub.least)
+        _add_surplus(gang, gang.tree, more, created_at, found)
     found.append(EvictionUnit(priority, int(started), pods, created_at, gang.seq, gang))
+
+
+def _tree_of(gang: Gang, info: PodGroupInfo) -> SubGroup:
+    """Return the tree of a group, as a part of that of its gang."""
+    if not gang.is_bundle:
+        return gang.tree
+    return next(child for child in gang.tree.children if child.group == info.key)
+
+
+def _add_surplus(
+    gang: Gang, tree: SubGroup, more: int, created_at: float, found: list[EvictionUnit]
+) -> None:
+    spare = surplus(gang, tree)
+    if spare.pods:
+        seq, copies = gang.seq, spare.copies
+        unit = EvictionUnit(gang.priority, 0, more, created_at, seq, gang, tree, copies)
+        unit._taken = [*spare.pods]
+        found.append(unit)

@@ -1,19 +1,20 @@
 """Pieces: what can be put back by itself of what was taken, and in which order that is tried.
 
-A piece is a member, a copy of a role, or all of another unit. The piece of a copy is what is left
-of it without the members, and the copies within it, that were taken besides; they are pieces, too.
-So a copy can be put back before they are, and they cannot be put back unless it was.
+A piece is a member, a copy (of a role, or a child of a group of groups), or all of another unit.
+The piece of a copy is what is left of it without the members, and the copies within it, that were
+taken besides; they are pieces, too. So a copy can be put back before they are, and they cannot be
+put back unless it was.
 
 Rules:
   R1  copies come before what is within them, and a copy before those of higher numbers. Members
       come last, the first to arrive first;
-  R2  units keep their order, except that those of one group with copies come together.
+  R2  units keep their order, except that those of one tree with copies come together.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Final, TypeAlias, final
 
@@ -21,14 +22,13 @@ from attrs import field, frozen
 
 from gangsched.core.preemption.eviction_units import EvictionUnit
 from gangsched.core.preemption.victim_plan import Taken
-from gangsched.core.records.gang import PodRecord
+from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.records.trial import Lifted
-from gangsched.model import GroupKey
 
 __all__ = ["CopyKey", "Piece", "rounds"]
 
-CopyKey: TypeAlias = tuple[GroupKey, str]
-"""A copy of a role: the key of its group, and its path there."""
+CopyKey: TypeAlias = tuple[Gang | None, str]
+"""A copy: its gang, and its key in the tree there."""
 _NOTHING_WITHIN: Final = math.inf
 
 
@@ -55,19 +55,21 @@ class Piece:
 
 def rounds(units: Iterable[Taken]) -> Iterator[list[Piece]]:
     """Yield the pieces of units; those of one list are not within each other. O(pods)."""
-    together: dict[object, list[Piece]] = {}
+    together: dict[object, list[Taken]] = {}
     for taken in units:
-        unit = taken[0]
-        group = unit.elastic if unit.elastic is not None and unit.elastic.has_copies else unit
-        together.setdefault(group, []).extend(_pieces(taken))
+        unit, tree = taken[0], taken[0].elastic
+        key = (unit.gang, tree.key) if tree is not None and tree.has_copies else unit
+        together.setdefault(key, []).append(taken)
     pieces: list[Piece] = []
     for some in together.values():
-        pieces += sorted(some, key=lambda piece: piece.depth)
+        around = _copies(some[0][0])
+        found = [piece for taken in some for piece in _pieces(taken, around)]
+        pieces += sorted(found, key=lambda piece: piece.depth)
     for _depth, alike in groupby(pieces, key=lambda piece: piece.depth):
         yield list(alike)
 
 
-def _pieces(taken: Taken) -> list[Piece]:
+def _pieces(taken: Taken, around: Mapping[str, tuple[CopyKey, ...]]) -> list[Piece]:
     unit, some, _evicted = taken
     if unit.elastic is None:
         return [Piece(taken)]
@@ -78,18 +80,22 @@ def _pieces(taken: Taken) -> list[Piece]:
         for record in members:
             del left[record]
         if members:
-            key = (unit.elastic.key, copy.key)
-            found.append(Piece(_part(unit, members), key, _around(unit, copy.key)))
-    single = [Piece(_part(unit, [r]), around=_around(unit, r.role)) for r in reversed(left)]
-    return found + single
+            *outer, key = around[copy.key]
+            found.append(Piece(_part(unit, members), key, tuple(outer)))
+    return found + [Piece(_part(unit, [r]), around=around.get(r.leaf, ())) for r in reversed(left)]
 
 
 def _part(unit: EvictionUnit, members: list[PodRecord]) -> Taken:
     return unit, list[Lifted](members), members
 
 
-def _around(unit: EvictionUnit, path: str | None) -> tuple[CopyKey, ...]:
-    """Return the copies that a path within a group leads through: ``decode/0/worker``."""
-    assert unit.elastic is not None
-    names = (path or "").split("/")[:-1] if unit.elastic.has_copies else []
-    return tuple([(unit.elastic.key, "/".join(names[:end])) for end in range(2, len(names) + 1, 2)])
+def _copies(unit: EvictionUnit) -> dict[str, tuple[CopyKey, ...]]:
+    """Return the copies that lead to each copy and leaf of a surplus, itself included, by key."""
+    found: dict[str, tuple[CopyKey, ...]] = {}
+    if unit.elastic is None or not unit.elastic.has_copies:
+        return found
+    for leaf, above in unit.elastic.paths():
+        copies = tuple([(unit.gang, sub.key) for sub in above if sub.is_copy])
+        found[leaf.key] = copies
+        found.update((key[1], copies[: n + 1]) for n, key in enumerate(copies))
+    return found
