@@ -122,6 +122,7 @@ class Shortage:
         if self.copy_requests is not None:
             requests = self.copy_requests
             amounts = " and ".join(f"{requests.quantity(name)} {name}" for name in requests)
+            amounts = amounts or "a place"
             where = f" within one {self.within}" if self.within else ""
             what = "copies" if self.role else "children"
             return f"{bound} of {self.needed} {what}{whose} fit: each needs {amounts}{where}"
@@ -156,8 +157,8 @@ class SearchBudgetExhausted:
 
     def __str__(self) -> str:
         return (
-            f"not decided within {self.steps} steps: {self.placed} of {self.needed} members fit,"
-            " and more may"
+            f"not decided within {self.steps} steps: {min(self.placed, self.needed)} of"
+            f" {self.needed} members fit, and more may"
         )
 
 
@@ -262,7 +263,7 @@ class NotEnoughMembers:
         parts = [(members, self.min_available, self.present), *self.roles]
         short = [
             f"{least - some} more {role}: {some} of {least} exist{' whole' * (role in whole)}"
-            for role, least, some in [*parts, *self.in_copies[:_NAMED]]
+            for role, least, some in dict.fromkeys([*parts, *self.in_copies[:_NAMED]])
             if some < least or not self.roles
         ]
         return f"waiting for {'; '.join(short)}{apart}{self._blame}"

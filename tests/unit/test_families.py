@@ -15,6 +15,7 @@ from gangsched import (
     InvalidPodGroupError,
     Node,
     NodeAdded,
+    NodeDeleted,
     NodeName,
     Pod,
     PodAdded,
@@ -61,6 +62,11 @@ def node(number: int) -> Node:
     """Return a node."""
     labels, allocatable = {"rack": f"r{number // 2}"}, {"cpu": 4, "pods": 9}
     return Node(name=NodeName(f"n{number}"), labels=labels, allocatable=allocatable)
+
+
+def sized(number: int, cpu: int) -> Node:
+    """Return a node of another size."""
+    return evolve(node(number), allocatable={"cpu": cpu, "pods": 9})
 
 
 def pod(group: str, member: int, *, cpu: int = 2, priority: int = 0) -> Pod:
@@ -198,6 +204,57 @@ def test_running_family_goes_on_when_its_minimum_or_its_parent_changes() -> None
     assert host.at(500.0) == []
     assert not [each for each in host.effects if isinstance(each, Evict)]
     assert host.why(0) == host.why(1) == "2 members hold nodes"
+
+
+def test_member_that_is_lost_is_replaced_though_the_parent_is_gone() -> None:
+    host = Host(2)
+    host.tell(root(1))
+    host.child(0)
+    host.decide()
+    host.tell(PodGroupDeleted(SERVE))
+    host.end("c0-1")
+    host.tell(PodAdded(evolve(pod("c0", 1), uid=PodUID("again"))))
+    host.decide()
+    assert [each.uid for each in host.effects if isinstance(each, Bind)][-1] == "again"
+
+
+@pytest.mark.parametrize("evicts", [False, True])
+def test_surplus_child_evicts_only_if_elastic_members_may(evicts: bool) -> None:
+    host = Host(2, preemption=Preemption(elastic_members=evicts))
+    host.tell(root(1, priority=9))
+    host.child(0)
+    host.decide()
+    host.tell(*[PodAdded(make_pod(f"low-{n}", cpu=2)) for n in range(2)])
+    assert len(host.decide()) == 2
+    host.child(1)
+    host.decide()
+    assert any(isinstance(each, Evict) for each in host.effects) is evicts
+
+
+def test_nominated_family_keeps_a_running_group_in_its_domain() -> None:
+    host = Host(0, preemption=Preemption())
+    host.tell(*[NodeAdded(sized(number, 1)) for number in (0, 2)])
+    host.tell(root(1, priority=9))
+    middle = GroupKey("default/m")
+    host.tell(PodGroupAdded(PodGroup(name="m", min_groups=2, parent=SERVE)))
+    near = Topology("rack")
+    host.tell(PodGroupAdded(PodGroup(name="a", min_available=1, parent=middle, topology=near)))
+    host.tell(PodGroupAdded(PodGroup(name="b", min_available=1, parent=middle)))
+    host.tell(*[PodAdded(pod(name, 0, cpu=1)) for name in "ab"])
+    assert len(host.decide()) == 2
+    first = {each.uid: each.node for each in host.effects if isinstance(each, Bind)}
+    host.tell(PodAdded(pod("a", 1, cpu=1)))
+    host.tell(NodeDeleted(first[PodUID("default/b-0")]))
+    host.end("b-0")
+    host.tell(NodeAdded(sized(4, 3)), PodAdded(make_pod("low", cpu=3)))
+    host.decide()
+    host.tell(PodAdded(pod("b", 1, cpu=1)))
+    host.decide()
+    host.end("low")
+    host.decide()
+    started = {each.uid for each in host.effects if isinstance(each, Bind)}
+    assert PodUID("default/b-1") in started
+    assert PodUID("default/a-1") not in started
 
 
 def test_replacement_of_a_member_starts_by_itself() -> None:

@@ -130,8 +130,8 @@ def _split_family(
     Members beyond the minimum of one group wait for the minimum of another.
     """
     needed = lacking(state, gang, lacks)
-    if not gang.agrees:
-        return [], []
+    if not gang.agrees:  # what runs goes on
+        return [r for r in pending if r.info is not None and r.info.was_scheduled], []
     if least_needed(gang.tree, lambda sub: needed[sub.key]) <= 0:
         return pending, []
     return [], pending if bundle_problem(state, gang) is None else []

@@ -284,9 +284,14 @@ def place(state: State, gang: Gang, task: Task) -> bool:
     if any(least_needed(each, task.lacking) > 0 for each in (tree, *copies)):
         task.restore(point)
         return False
-    # other copies are not chosen: each starts as a whole, or not at all
+    # other copies are not chosen: each starts as a whole, or not at all; nor are those that have to
+    # share a domain, and have no nominated pods: they stay where they run
+    bound = {below.key for sub in tree.constrained for below in sub.sub_groups()}
     chosen |= {
-        sub.key: EVERYWHERE for c in copies for sub in c.sub_groups() if sub.key not in chosen
+        sub.key: EVERYWHERE
+        for c in copies
+        for sub in c.sub_groups()
+        if sub.key not in chosen and sub.key not in bound
     }
     met = [sub.key for sub in tree.sub_groups() if least_needed(sub, task.lacking) <= 0]
     task.chosen.update({key: chosen[key] for key in met if key in chosen})

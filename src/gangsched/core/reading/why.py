@@ -166,8 +166,8 @@ def _why_parent(state: State, info: PodGroupInfo, ahead: Ahead | None) -> Why:
     held = sum(record.state in HOLDING for record in members)
     pending = sum(record.state is MemberState.UNSCHEDULED for record in members)
     rest = _why_gang(state, gang, ahead) if pending else None
-    if not held and rest is not None:
-        return rest
+    if not held:
+        return rest or NotAdmitted(f"no pod group whose parent is {info.key} has pending pods")
     stands = standing(part, of_leaves(holding_by_leaf(gang)))
     if rest is None and stands.is_met:
         return Running(None, held, sum(r.state is MemberState.BINDING for r in members))
