@@ -257,6 +257,24 @@ def test_nominated_family_keeps_a_running_group_in_its_domain() -> None:
     assert PodUID("default/a-1") not in started
 
 
+def test_group_gets_its_member_back_though_a_sibling_cannot_start_again() -> None:
+    host = Host(0)
+    host.tell(*[NodeAdded(sized(number, 2 if number else 3)) for number in range(4)])
+    host.tell(root(1))
+    host.tell(PodGroupAdded(PodGroup(name="m", min_groups=2, parent=SERVE)))
+    host.tell(PodGroupAdded(PodGroup(name="z", min_available=1, parent=SERVE)))
+    middle = GroupKey("default/m")
+    host.child(0, cpu=1, parent=middle)
+    host.tell(PodGroupAdded(PodGroup(name="c1", min_available=1, parent=middle)))
+    host.tell(PodAdded(pod("c1", 0, cpu=3)), PodAdded(pod("z", 0)))
+    assert len(host.decide()) == 4
+    where = {each.uid: each.node for each in host.effects if isinstance(each, Bind)}
+    host.tell(NodeDeleted(where[PodUID("default/c1-0")]))
+    host.end("c1-0", "c0-1")
+    host.tell(PodAdded(pod("c1", 1, cpu=3)), PodAdded(pod("c0", 2, cpu=1)))
+    assert host.decide() == ["c0-2"]
+
+
 def test_replacement_of_a_member_starts_by_itself() -> None:
     host = Host(2)
     host.tell(root(2))

@@ -16,7 +16,7 @@ of Koordinator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias, final
 
@@ -145,6 +145,15 @@ class SubGroup:
         """The sub groups with a domain constraint, itself included, parents first."""
         below = self._constrained_below
         return below if self.within is None else (self, *below)
+
+    @property
+    def is_of_copies(self) -> bool:
+        """Whether its children are copies, so that one that has started goes on without another."""
+        return bool(self.children) and self.children[0].is_copy
+
+    def is_in(self, leaves: Container[str]) -> bool:
+        """Return whether a leaf of it is among some, by key."""
+        return any(leaf.key in leaves for leaf in self.leaves)
 
     def find(self, key: str) -> SubGroup | None:
         """Return the sub group of a key, itself included; None if there is none."""

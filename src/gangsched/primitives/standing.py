@@ -25,7 +25,7 @@ Source: KEP-34 for succeeded members; CompositePodGroup (KEP-6012) for k of n.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from gangsched.primitives.gang_tree import OTHERS, SubGroup
@@ -198,16 +198,24 @@ def can_be_met(
     return sum(can_be_met(child, lacks, pending) for child in tree.children) >= tree.wanted
 
 
-def unmet(tree: SubGroup, lacks: Callable[[SubGroup], int]) -> Iterator[SubGroup]:
+def unmet(
+    tree: SubGroup, lacks: Callable[[SubGroup], int], held: Container[str] = ()
+) -> Iterator[SubGroup]:
     """Yield the sub groups below or at *tree* that lack members, but none below another one.
 
     One that stands well may have children that do not: those beyond the number that it wants.
+
+    Args:
+        tree: The root.
+        lacks: Returns how many members a sub group lacks for its own minimum.
+        held: The leaves with members on nodes, by key: what consists of copies is not started
+            again, but each of these copies is.
     """
-    if least_needed(tree, lacks) > 0:
+    if least_needed(tree, lacks) > 0 and not (tree.is_of_copies and tree.is_in(held)):
         yield tree
     else:
         for child in tree.children:
-            yield from unmet(child, lacks)
+            yield from unmet(child, lacks, held)
 
 
 class _Walk:

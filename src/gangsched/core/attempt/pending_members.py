@@ -15,7 +15,7 @@ from gangsched.core.admission.restarts import denial, held_copies
 from gangsched.core.attempt.placing import wanted_in_all
 from gangsched.core.attempt.reach import reach_of
 from gangsched.core.evaluation.pod_class import PodClass
-from gangsched.core.placement.pinned import pinned_to
+from gangsched.core.placement.pinned import holding_by_leaf, pinned_to
 from gangsched.core.queue.demand import Demand, Minimum
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
@@ -169,7 +169,10 @@ def _of_whole_copies(
     numbers = Counter([record.leaf for record in pending])
     if left_out and not can_be_met(gang.tree, lambda sub: needed[sub.key], numbers):
         return []
+    held = holding_by_leaf(gang)
     for copy in gang.tree.copies():
+        if copy.is_of_copies and copy.is_in(held):
+            continue  # it has started: only its copies are started as a whole
         if not can_be_met(copy, lambda sub: needed[sub.key], numbers):
             left_out.update(leaf.key for leaf in copy.leaves)
     return [record for record in pending if record.leaf not in left_out]
@@ -232,7 +235,9 @@ def _later(
     gang: Gang, alone: Sequence[PodRecord], needed: Mapping[str, int], own: Hashable
 ) -> tuple[Hashable, tuple[tuple[Minimum, ...], ...]]:
     """Return what members that go alone ask for: any one of them by itself, or any whole copy."""
-    parts = list(unmet(gang.tree, lambda sub: needed[sub.key])) if gang.tree.has_copies else []
+    parts: list[SubGroup] = []
+    if gang.tree.has_copies:
+        parts = list(unmet(gang.tree, lambda sub: needed[sub.key], holding_by_leaf(gang)))
     whole = {leaf.key for part in parts for leaf in part.leaves}
     classes: dict[PodClass, int] = {}
     for record in alone:

@@ -159,7 +159,7 @@ def _elastic_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices, sear
         is_met = child.key in task.chosen or not lacks(task, child)
         if not is_met and can_be_met(child, task.lacking, task.numbers):
             is_met = place_minimum(task, child, domain, slices) or search(child, domain)
-        if is_met:
+        if is_met or (child.is_of_copies and child.is_in(task.holding)):  # it goes on
             place_elastic(task, child, domain, slices, search=search)
 
 
