@@ -23,6 +23,8 @@ __all__ = ["shortage_of_copies", "shortage_of_surplus"]
 
 _Needs: TypeAlias = Mapping[PodClass, int]
 """How many members of each class a copy lacks."""
+_Like: TypeAlias = Mapping[object, Sequence[SubGroup]]
+"""Copies by what they lack."""
 
 
 def shortage_of_surplus(task: Task) -> Shortage | None:
@@ -41,17 +43,9 @@ def shortage_of_copies(task: Task, role: SubGroup, *, of_all: bool = False) -> S
         role: A sub group; if it does not consist of copies, nothing is known.
         of_all: Whether all copies that exist are wanted, and not only the minimum.
     """
-    if not role.children or not role.children[0].is_copy:
+    if not role.is_of_copies:
         return None
-    fits, like = 0, dict[object, list[SubGroup]]()
-    for copy in role.children:
-        if least_needed(copy, task.lacking) <= 0:
-            fits += 1  # it runs
-        elif can_be_met(copy, task.lacking, task.numbers):
-            runs = any(task.holding.get(leaf.key) for leaf in copy.leaves)
-            needs = _needs(task, copy)
-            key = copy.key if runs else tuple(sorted((c.number, n) for c, n in needs.items()))
-            like.setdefault(key, []).append(copy)
+    fits, like = _like(task, role)
     wanted = fits + sum(map(len, like.values())) if of_all else role.wanted
     for copies in like.values():
         if fits >= wanted:
@@ -60,6 +54,24 @@ def shortage_of_copies(task: Task, role: SubGroup, *, of_all: bool = False) -> S
         fits += len(copies) if most is None else min(len(copies), most)
     if fits >= wanted or not like:
         return None
+    return _shortage(task, role, wanted, fits, like)
+
+
+def _like(task: Task, role: SubGroup) -> tuple[int, _Like]:
+    """Return how many copies lack nothing, and the others that may start, by what they lack."""
+    fits, like = 0, dict[object, list[SubGroup]]()
+    for copy in role.children:
+        if least_needed(copy, task.lacking) <= 0:
+            fits += 1  # it runs
+        elif can_be_met(copy, task.lacking, task.numbers):
+            needs = _needs(task, copy)
+            key: object = tuple(sorted((c.number, n) for c, n in needs.items()))
+            like.setdefault(copy.key if copy.is_in(task.holding) else key, []).append(copy)
+    return fits, like
+
+
+def _shortage(task: Task, role: SubGroup, wanted: int, fits: int, like: _Like) -> Shortage:
+    """Return the shortage of a role of which so many copies fit."""
     copy = next(iter(like.values()))[0]
     needs = _needs(task, copy)
     is_exact = len(like) == len(needs) == 1 and not any(map(task.asks_late, needs))

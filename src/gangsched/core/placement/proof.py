@@ -238,19 +238,24 @@ def why_not(
     """
     within = proof.within if isinstance(proof, Shortage) and not proof.is_of_copies else ""
     pod_class = member.pod_class
-    # the member fits on no node, see R1
-    if found is not None and pod_class is not None and not pod_class.memo.refresh().total:
-        return str(found)
-    # it fits, but no domain of that level exists: one that does is named with its value
-    if within and "=" not in within:
+    if found is not None:
+        # the member fits on no node, see R1
+        if pod_class is not None and not pod_class.memo.refresh().total:
+            return str(found)
+        if _is_refused_nowhere(found) and not _names_level(within):
+            return str(proof or "each member fits, but no placement of all was found")
+    if _names_level(within):
         return f"no node that can take it has the label {within}"
-    if found is not None and _is_refused_nowhere(found):
-        return str(proof or "each member fits, but no placement of all was found")
     if proof is None or pod_class is None:
         return str(proof or found)
     # what is short within a domain says nothing of the other nodes
     reason = str(proof) if within or found is None else _sentence(proof, pod_class, found)
     return reason + _reserved(withheld(pod_class, holds) if holds else {})
+
+
+def _names_level(within: str) -> bool:
+    """Return whether no domain of a level exists: one that does is named with its value."""
+    return bool(within) and "=" not in within
 
 
 def _is_refused_nowhere(found: Diagnosis) -> bool:

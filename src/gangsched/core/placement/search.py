@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, final
 
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
-from gangsched.core.nodes.node_table import GONE
+from gangsched.core.nodes.node_table import GONE, NodeTable
 from gangsched.core.placement.orders import explore
 from gangsched.core.placement.task import Task
 from gangsched.core.placement.tree_walk import lacks, options
@@ -297,8 +297,7 @@ class _Problem:
         self._classes: dict[_Kind, PodClass] = {}
         self._demands: list[PackingDemand[Any]] = []
         self._where: dict[_Kind, int] = {}
-        table = task.table
-        names = {"pods": None}
+        table, names = task.table, {"pods": None}
         places: dict[Domain, int] = {}
         for leaf, pool in task.pools.items():
             for pod_class, records in pool.items() if leaf in keys and leaf in domains else ():
@@ -309,18 +308,23 @@ class _Problem:
                 self._where[kind] = -1 if domain == () else places.setdefault(domain, len(places))
                 names.update(dict.fromkeys(pod_class.sample.requests))
         self._names = sorted(names)
-        self._quotas: list[PackingQuota[Any]] = []
-        for tree, least in certain_minima(task) if is_certain else _minima(task, keys):
-            below = {leaf.key for leaf in tree.leaves}
-            kinds = frozenset(kind for kind in self._classes if kind.leaf in below)
-            if least > 0:
-                self._quotas.append(PackingQuota(kinds, least, tree.key))
+        minima = certain_minima(task) if is_certain else _minima(task, keys)
+        self._quotas = [self._quota(tree, least) for tree, least in minima if least > 0]
+        self._nodes: dict[_Node, list[int]] = {}
+        self._add_nodes(table, places)
+
+    def _quota(self, tree: SubGroup, least: int) -> PackingQuota[Any]:
+        below = {leaf.key for leaf in tree.leaves}
+        kinds = frozenset(kind for kind in self._classes if kind.leaf in below)
+        return PackingQuota(kinds, least, tree.key)
+
+    def _add_nodes(self, table: NodeTable, places: Mapping[Domain, int]) -> None:
+        """Note the nodes in some domains, numbered, or all nodes if a member may go anywhere."""
         numbers = [table.resources[name] for name in self._names]
         inside: dict[int, set[int]] = {}
         for domain, number in places.items():
             for slot in table.domains.slots(domain):
                 inside.setdefault(slot, set()).add(number)
-        self._nodes: dict[_Node, list[int]] = {}
         is_anywhere = -1 in self._where.values()
         for slot in range(len(table.state_of)) if is_anywhere else sorted(inside):
             state = table.state_of[slot]

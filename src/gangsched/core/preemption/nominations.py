@@ -29,7 +29,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gangsched.core.attempt.pending_members import split
@@ -42,6 +42,7 @@ from gangsched.core.state.nominated import NominatedPod, Nomination
 from gangsched.events import NominationLapsed
 from gangsched.model import PodUID
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.standing import least_needed
 
 __all__ = [
@@ -284,6 +285,13 @@ def place(state: State, gang: Gang, task: Task) -> bool:
     if any(least_needed(each, task.lacking) > 0 for each in (tree, *copies)):
         task.restore(point)
         return False
+    _choose(task, chosen, copies)
+    return True
+
+
+def _choose(task: Task, chosen: dict[str, Domain], copies: Sequence[SubGroup]) -> None:
+    """Note the domains of what is met, given those that were nominated, and the copies there."""
+    tree = task.gang.tree
     # other copies are not chosen: each starts as a whole, or not at all; nor are those that have to
     # share a domain, and have no nominated pods: they stay where they run
     bound = {below.key for sub in tree.constrained for below in sub.sub_groups()}
@@ -295,7 +303,6 @@ def place(state: State, gang: Gang, task: Task) -> bool:
     }
     met = [sub.key for sub in tree.sub_groups() if least_needed(sub, task.lacking) <= 0]
     task.chosen.update({key: chosen[key] for key in met if key in chosen})
-    return True
 
 
 def _domains(state: State, nomination: Nomination, task: Task) -> dict[str, Domain] | None:

@@ -38,7 +38,7 @@ from gangsched.model import GroupKey, Pod, PodGroup, PodPhase, PodUID
 from gangsched.primitives import quorum
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.group_info import HOLDING, PodGroupInfo
-from gangsched.primitives.standing import least_needed, of_leaves, standing
+from gangsched.primitives.standing import Standing, least_needed, of_leaves, standing
 from gangsched.primitives.waiting import WaitingPod
 from gangsched.profile.calls import name_of
 
@@ -171,15 +171,17 @@ def _why_parent(state: State, info: PodGroupInfo, ahead: Ahead | None) -> Why:
     stands = standing(part, of_leaves(holding_by_leaf(gang)))
     if rest is None and stands.is_met:
         return Running(None, held, sum(r.state is MemberState.BINDING for r in members))
-    rows = [(key, row) for key, row in stands.rows.items() if row.is_of_children and row.is_unmet]
+    least = least_needed(part, lambda sub: sub.least)
     return PartlyRunning(
-        info.key,
-        held,
-        least_needed(part, lambda sub: sub.least),
-        rest,
-        tuple((key, row.least, row.held) for key, row in rows),
-        pending,
-        not stands.is_met,
+        info.key, held, least, rest, _unmet_parents(stands), pending, not stands.is_met
+    )
+
+
+def _unmet_parents(stands: Standing) -> tuple[tuple[str, int, int], ...]:
+    """Return the groups of groups with too few children: how many they want, and have."""
+    rows = stands.rows.items()
+    return tuple(
+        [(k, row.least, row.held) for k, row in rows if row.is_of_children and row.is_unmet]
     )
 
 
