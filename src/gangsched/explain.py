@@ -88,9 +88,10 @@ class Shortage:
         group: In a bundle, the group whose minimum cannot be met; None for a single group.
         beside_others: Whether *fits* counts what fits while the other roles or groups have their
             minima. Otherwise no more would fit without them.
-        copy_requests: For a role that consists of copies, what one copy requests; then *needed* and
-            *fits* count copies, and *within* is the label of which a copy needs one value. Without
-            a role, they are the children of a group of groups. None if they count members.
+        copy_requests: For a role that consists of copies, what one copy requests, empty if they are
+            unlike; then *needed* and *fits* count copies, and *within* is the label of which a copy
+            needs one value. Without a role, they are the children of a group of groups. None if
+            they count members.
     """
 
     needed: int
@@ -119,13 +120,14 @@ class Shortage:
         bound = f"at most {self.fits}"
         if not self.exact:
             bound = "not all" if self.fits == self.needed - 1 else f"{self.fits} or fewer"
+            bound = bound if self.fits else "none"
         if self.copy_requests is not None:
             requests = self.copy_requests
             amounts = " and ".join(f"{requests.quantity(name)} {name}" for name in requests)
-            amounts = amounts or "a place"
             where = f" within one {self.within}" if self.within else ""
+            each = f": each needs {amounts}" if amounts else ""
             what = "copies" if self.role else "children"
-            return f"{bound} of {self.needed} {what}{whose} fit: each needs {amounts}{where}"
+            return f"{bound} of {self.needed} {what}{whose} fit{each}{where}"
         where = f" within {self.within}" if self.within else ""
         if self.beside_others:
             others = (

@@ -134,6 +134,25 @@ def test_why_of_a_parent_is_about_its_children() -> None:
     assert str(why()).startswith("runs in part: 3 of 4 members hold nodes, 1 of 2 default/serve;")
 
 
+def test_reason_says_nothing_of_each_of_unlike_children() -> None:
+    host = Host(1)
+    host.tell(root(2))
+    host.child(0, cpu=1)
+    host.child(1, cpu=2)
+    host.tell(PodGroupAdded(PodGroup(name="c2", min_available=2, parent=SERVE)))
+    host.tell(*[PodAdded(pod("c2", member, cpu=3)) for member in range(2)])
+    assert host.decide() == []
+    assert "each needs" not in host.why(0)
+    alike = Host(1)
+    alike.tell(root(2))
+    alike.child(0, cpu=2)
+    alike.child(1, cpu=2)
+    assert alike.decide() == []
+    assert alike.why(0).endswith(
+        "at most 1 of 2 children of pod group default/serve fit: each needs 4 cpu"
+    )
+
+
 def test_three_levels_start_by_their_minima() -> None:
     host = Host(3)
     host.tell(root(2))

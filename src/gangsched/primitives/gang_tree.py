@@ -5,8 +5,8 @@ role of it. A sub group states a minimum over the members below it, over its chi
 both. Whatever is a special case elsewhere is a shape of tree here:
 
 - a regular pod: ``SubGroup("", 1)``;
-- ``min_available``: ``SubGroup(key, m)``;
-- roles: ``SubGroup(key, m, (SubGroup("ps", 1), ..., SubGroup(OTHERS)))``;
+- ``min_available``: ``SubGroup("", m)``;
+- roles: ``SubGroup("", m, (SubGroup("ps", 1), ..., SubGroup(OTHERS)))``;
 - a bundle of groups: ``SubGroup(key, children=(group, group, ...))``;
 - any 3 of 4 replicas: ``SubGroup(key, children=(replica,) * 4, wanted=3)``.
 

@@ -74,7 +74,8 @@ def _shortage(task: Task, role: SubGroup, wanted: int, fits: int, like: _Like) -
     """Return the shortage of a role of which so many copies fit."""
     copy = next(iter(like.values()))[0]
     needs = _needs(task, copy)
-    is_exact = len(like) == len(needs) == 1 and not any(map(task.asks_late, needs))
+    is_free = not any(sub.find(role.key) for sub in task.gang.tree.constrained)
+    is_exact = len(like) == len(needs) == 1 and is_free and not any(map(task.asks_late, needs))
     group = role.group if len(task.gang.infos) > 1 else None
     if role.group is None:
         group = GroupKey(role.key)  # a group of groups
@@ -82,7 +83,7 @@ def _shortage(task: Task, role: SubGroup, wanted: int, fits: int, like: _Like) -
     if not _domains(task, copy):
         return Shortage(least_needed(role, task.lacking), 0, True, within=level, group=group)
     asked = Resources()
-    for pod_class, number in needs.items():
+    for pod_class, number in needs.items() if len(like) == 1 else ():  # else they are unlike
         for _each in range(number):
             asked += pod_class.sample.requests
     return Shortage(
