@@ -298,10 +298,10 @@ def _denied(state: State, gang: Gang) -> _Denied | None:
     held = "" if one.info is None else restarts.denial(state, one.info)
     if refusal is not None:
         return one.info, refusal.reason, held
-    has_parts = gang.tree.has_copies or gang.tree.restarted
+    reason, has_parts = held, gang.tree.has_copies or gang.tree.restarted
     if not held and not gang.waiting and has_parts and split(state, gang) == ([], []):
-        held = copy_problem(state, gang)
-    return (one.info, held, held) if held else None
+        reason = copy_problem(state, gang)
+    return (one.info, reason, reason) if reason else None
 
 
 def _family_denied(state: State, gang: Gang) -> _Denied | None:

@@ -36,6 +36,7 @@ __all__ = [
     "Row",
     "Standing",
     "alone",
+    "by_key",
     "by_role",
     "can_be_met",
     "counted",
@@ -181,6 +182,11 @@ def of_roles(roles: Iterable[str | None]) -> CountsOf:
 def is_quorum(tree: SubGroup, roles: Iterable[str | None]) -> bool:
     """Return whether members, given the role of each, meet the minima of a group. O(members)."""
     return standing(tree, of_roles(roles)).is_met
+
+
+def by_key(lacking: Mapping[str, int]) -> Callable[[SubGroup], int]:
+    """Return how many members a sub group lacks, given that by key; 0 if it is left out."""
+    return lambda sub: lacking.get(sub.key, 0)
 
 
 def can_be_met(

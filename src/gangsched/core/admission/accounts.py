@@ -40,7 +40,7 @@ from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import HOLDING, PodGroupInfo
 from gangsched.primitives.quorum import MatchPolicy
-from gangsched.primitives.standing import least_needed, unmet
+from gangsched.primitives.standing import by_key, least_needed, unmet
 from gangsched.resources import NOTHING
 
 __all__ = ["Allowance", "ask_waiting", "charge", "denial", "note_left", "stop_waiting"]
@@ -207,7 +207,7 @@ def _family_claim(
 ) -> tuple[GroupKey, Resources] | None:
     """Return what the largest groups need that a root wants, as one claim; None if it has them."""
     needed = lacking(state, gang)
-    if least_needed(gang.tree, lambda sub: needed[sub.key]) <= 0:
+    if least_needed(gang.tree, by_key(needed)) <= 0:
         return None
     pending = [(record.leaf, record.pod.requests) for record in gang.pending.values()]
     held = [r.pod.requests for r in _members(gang, info) if r.state in HOLDING]
@@ -234,7 +234,7 @@ def _exceeded_again(state: State, gang: Gang, info: PodGroupInfo) -> str:
     pending = [(r.role, r.pod.requests) for r in gang.pending.values() if r.info is info]
     parts: list[SubGroup] = []
     if lacks.get("", 0) <= len(pending):
-        parts = list(unmet(info.tree, lambda sub: lacks.get(sub.key, 0)))
+        parts = list(unmet(info.tree, by_key(lacks)))
     asked = [most(part, pending, lacks) for part in parts]
     if info.tree not in parts:
         together = {leaf.role for part in parts for leaf in part.leaves}

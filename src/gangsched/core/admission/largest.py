@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 
 from gangsched.primitives.gang_tree import SubGroup
-from gangsched.primitives.standing import least_needed
+from gangsched.primitives.standing import by_key, least_needed
 from gangsched.resources import Resources
 
 __all__ = ["most"]
@@ -56,7 +56,7 @@ def _chosen(
     number = max(lacks.get(tree.key, 0), 0)
     if not tree.children:
         return amounts.get(tree.key, [])[:number]
-    open_children = [c for c in tree.children if least_needed(c, lambda s: lacks.get(s.key, 0)) > 0]
+    open_children = [c for c in tree.children if least_needed(c, by_key(lacks)) > 0]
     met = len(tree.children) - len(open_children)
     parts = sorted((_chosen(each, amounts, lacks) for each in open_children), key=sum)
     parts = parts[len(parts) - min(max(tree.wanted - met, 0), len(parts)) :]

@@ -25,7 +25,7 @@ from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.primitives.families import family_problem
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import PodGroupInfo
-from gangsched.primitives.standing import can_be_met, least_needed, unmet
+from gangsched.primitives.standing import by_key, can_be_met, least_needed, unmet
 from gangsched.resources import NOTHING
 
 __all__ = [
@@ -132,7 +132,7 @@ def _split_family(
     needed = lacking(state, gang, lacks)
     if not gang.agrees:  # what runs goes on
         return [r for r in pending if r.info is not None and r.info.was_scheduled], []
-    if least_needed(gang.tree, lambda sub: needed[sub.key]) <= 0:
+    if least_needed(gang.tree, by_key(needed)) <= 0:
         return pending, []
     return [], pending if bundle_problem(state, gang) is None else []
 
@@ -153,7 +153,7 @@ def _split_bundle(
 def _is_met(info: PodGroupInfo, lacks: Mapping[str, int]) -> bool:
     """Return whether a group lacks no member; copies beyond those that it wants may."""
     if info.has_copies:
-        return least_needed(info.tree, lambda sub: lacks.get(sub.key, 0)) <= 0
+        return least_needed(info.tree, by_key(lacks)) <= 0
     return max(lacks.values(), default=0) <= 0
 
 
@@ -167,13 +167,13 @@ def _of_whole_copies(
     left_out = _held_leaves(state, gang)
     pending = [record for record in pending if record.leaf not in left_out]
     numbers = Counter([record.leaf for record in pending])
-    if left_out and not can_be_met(gang.tree, lambda sub: needed[sub.key], numbers):
+    if left_out and not can_be_met(gang.tree, by_key(needed), numbers):
         return []
     held = holding_by_leaf(gang)
     for copy in gang.tree.copies():
         if copy.is_of_copies and copy.is_in(held):
             continue  # it has started: only its copies are started as a whole
-        if not can_be_met(copy, lambda sub: needed[sub.key], numbers):
+        if not can_be_met(copy, by_key(needed), numbers):
             left_out.update(leaf.key for leaf in copy.leaves)
     return [record for record in pending if record.leaf not in left_out]
 
@@ -237,7 +237,7 @@ def _later(
     """Return what members that go alone ask for: any one of them by itself, or any whole copy."""
     parts: list[SubGroup] = []
     if gang.tree.has_copies:
-        parts = list(unmet(gang.tree, lambda sub: needed[sub.key], holding_by_leaf(gang)))
+        parts = list(unmet(gang.tree, by_key(needed), holding_by_leaf(gang)))
     whole = {leaf.key for part in parts for leaf in part.leaves}
     classes: dict[PodClass, int] = {}
     for record in alone:
@@ -291,7 +291,7 @@ def _minima(
     for leaf in tree.leaves:
         for pod_class, number in counts.get(leaf.key, {}).items():
             parts[pod_class] = parts.get(pod_class, 0) + number
-    number = least_needed(tree, lambda sub: needed.get(sub.key, 0))
+    number = least_needed(tree, by_key(needed))
     if number > 0 and parts:
         within = tree.within
         level = within.level if within is not None and within.required else None
@@ -342,7 +342,7 @@ def _family_problem(state: State, gang: Gang) -> str:
     needed, pending = lacking(state, gang), Counter([r.leaf for r in gang.pending.values()])
 
     def may_start(tree: SubGroup) -> bool:
-        return can_be_met(tree, lambda sub: needed[sub.key], pending)
+        return can_be_met(tree, by_key(needed), pending)
 
     tree = gang.tree
     while not may_start(tree):  # the child that keeps its parent from starting is named

@@ -15,7 +15,7 @@ from gangsched.core.state import State
 from gangsched.model import PreemptionPolicy
 from gangsched.primitives import quorum
 from gangsched.primitives.group_info import PodGroupInfo
-from gangsched.primitives.standing import least_needed
+from gangsched.primitives.standing import by_key, least_needed
 
 __all__ = ["helps", "may_evict", "may_preempt", "reach_of"]
 
@@ -60,7 +60,7 @@ def may_evict(state: State, record: PodRecord) -> bool:
 def _is_met(state: State, gang: Gang) -> bool:
     """Return whether a root lacks no member, by the gang policy. O(groups)."""
     needed = lacking(state, gang)
-    return least_needed(gang.tree, lambda sub: needed[sub.key]) <= 0
+    return least_needed(gang.tree, by_key(needed)) <= 0
 
 
 def may_preempt(state: State, reach: Reach | None) -> bool:

@@ -31,8 +31,8 @@ __all__ = [
     "node_shown",
     "pods_shown",
     "seen_as",
-    "wanted_state",
     "spelled",
+    "wanted_state",
 ]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED

@@ -39,6 +39,7 @@ from gangsched.core.moves import attempt_steps
 from gangsched.core.moves.lost_nodes import reject_some
 from gangsched.core.moves.rejection import apply_verdict, reject
 from gangsched.core.nodes.hold import Hold
+from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.preemption import nominations, victim_search
 from gangsched.core.preemption.eviction_units import EvictionUnit, eviction_units
 from gangsched.core.preemption.preemptor import Preemptor
@@ -52,7 +53,7 @@ from gangsched.errors import GangschedError
 from gangsched.events import Evict, Nominated, VictimSearchExhausted
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
-from gangsched.primitives.standing import least_needed
+from gangsched.primitives.standing import by_key, least_needed, unmet
 
 __all__ = ["conclude", "preempts"]
 
@@ -138,7 +139,8 @@ def _preemptors(state: State, gang: Gang, demand: Demand, steps: Steps) -> Itera
             continue
         own = {sub.key: needed[sub.key] for sub in copy.sub_groups()}
         level = copy.within.level if copy.within is not None and copy.within.required else None
-        minimum = Minimum(tuple(classes.items()), _lack(copy, needed), level)
+        lacks = least_needed(copy, by_key(needed))
+        minimum = Minimum(tuple(classes.items()), lacks, level)
         yield Preemptor(state, gang, records, own, (minimum,), steps, copy)
 
 
@@ -148,21 +150,14 @@ def _starting(
     """Return the members that start together, with their copy; None for one that starts alone."""
     if not gang.tree.has_copies:
         return [(None, [record]) for record in members]
-    copies: dict[str, SubGroup] = {}  # by leaf, the outermost that lacks members
-    for leaf, above in gang.tree.paths():
-        copy = next((sub for sub in above if sub.is_copy and _lack(sub, needed) > 0), None)
-        if copy is not None:
-            copies[leaf.key] = copy
+    parts = unmet(gang.tree, by_key(needed), holding_by_leaf(gang))
+    copies = {leaf.key: part for part in parts for leaf in part.leaves}
     found: dict[object, tuple[SubGroup | None, list[PodRecord]]] = {}
     for record in members:
         copy = copies.get(record.leaf)
         key = record if copy is None else copy.key
         found.setdefault(key, (copy, []))[1].append(record)
     return found.values()
-
-
-def _lack(copy: SubGroup, needed: Mapping[str, int]) -> int:
-    return least_needed(copy, lambda sub: needed[sub.key])
 
 
 def _classes(records: Iterable[PodRecord]) -> Iterator[PodClass]:

@@ -18,7 +18,7 @@ from gangsched.core.reservation import run_times
 from gangsched.core.reservation.look_ahead import StartEstimate, look_ahead
 from gangsched.core.state import State
 from gangsched.model import PodUID
-from gangsched.primitives.standing import least_needed
+from gangsched.primitives.standing import by_key, least_needed
 
 __all__ = ["Candidate", "first", "may_ask"]
 
@@ -109,4 +109,4 @@ def _complete_since(gang: Gang) -> float:
 def _size(state: State, gang: Gang) -> int:
     """Return how many members must be placed for a gang to start."""
     needed = lacking(state, gang)
-    return least_needed(gang.tree, lambda sub: needed[sub.key])
+    return least_needed(gang.tree, by_key(needed))
