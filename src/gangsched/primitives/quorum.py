@@ -126,16 +126,10 @@ def roles_needed(group: GroupView, policy: MatchPolicy) -> Mapping[str, int]:
 
 
 def copies_needed(group: GroupView) -> Mapping[str, int]:
-    """Return what copies of roles need to start; 0 for those that run, and for all else.
-
-    It is empty for a group without copies.
-
-    Runtime complexity: O(sub groups).
-    """
+    """Return what copies of roles need to start that do not run. O(sub groups)."""
     if not isinstance(group, PodGroupInfo) or not group.has_copies:
         return {}
-    found = group.standing.lacking
-    needed = dict.fromkeys(found, 0)
+    found, needed = group.standing.lacking, dict[str, int]()
     for copy in group.tree.copies():
         counts = [group.role(leaf.role) for leaf in copy.leaves if leaf.role is not None]
         if not any(each.scheduled > each.waiting for each in counts):

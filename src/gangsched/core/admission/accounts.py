@@ -50,9 +50,14 @@ _Request: TypeAlias = tuple[str | None, Resources]
 
 
 def denial(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
-    """Return the group that must wait for a quota, and why; None if none must. O(members)."""
+    """Return the group that must wait for a quota, and why; None if none must. O(members).
+
+    Once a root has what it wants, its other groups go by themselves: one may wait, another not.
+    """
     ledger = state.records.quotas
     pending = {record.info.key: record.info for record in gang.in_order() if record.info}
+    apart = gang.is_tree and _has_its_minimum(state, gang)
+    found: list[tuple[PodGroupInfo, str]] = []
     for info in pending.values():
         if not ledger.covers(info.key):
             continue
@@ -62,9 +67,12 @@ def denial(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
             problem = ledger.exceeded(_claims(state, gang, info))
         if problem:
             ledger.wait(info.key, problem)
-            return info, problem
-        ledger.stop_waiting(info.key)
-    return None
+            found.append((info, problem))
+            if not apart:
+                break
+        else:
+            ledger.stop_waiting(info.key)
+    return found[0] if found and (not apart or len(found) == len(pending)) else None
 
 
 def charge(state: State, gang: Gang) -> None:
@@ -153,8 +161,7 @@ class Allowance:
 
     def __init__(self, state: State, gang: Gang, *, starts: bool) -> None:
         self._ledger = state.records.quotas
-        # those that a root wants are chosen: what they take is counted, and no other is needed
-        infos = gang.infos.values() if starts and not gang.is_tree else ()
+        infos = gang.infos.values() if starts else ()
         self._least = dict(_claim(state, gang, i) for i in infos if not i.was_scheduled)
         self._more: dict[GroupKey, Resources] = {}
         self._known: dict[tuple[GroupKey, Resources], bool] = {}
@@ -202,13 +209,17 @@ def _claims(state: State, gang: Gang, info: PodGroupInfo) -> list[tuple[GroupKey
     return [_claim(state, gang, each) for each in (info, *others)]
 
 
+def _has_its_minimum(state: State, gang: Gang) -> bool:
+    return least_needed(gang.tree, by_key(lacking(state, gang))) <= 0
+
+
 def _family_claim(
     state: State, gang: Gang, info: PodGroupInfo
 ) -> tuple[GroupKey, Resources] | None:
     """Return what the largest groups need that a root wants, as one claim; None if it has them."""
-    needed = lacking(state, gang)
-    if least_needed(gang.tree, by_key(needed)) <= 0:
+    if _has_its_minimum(state, gang):
         return None
+    needed = lacking(state, gang)
     pending = [(record.leaf, record.pod.requests) for record in gang.pending.values()]
     held = [r.pod.requests for r in _members(gang, info) if r.state in HOLDING]
     wanted = most(gang.tree, pending, needed, attrgetter("key"))

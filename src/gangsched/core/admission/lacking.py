@@ -7,17 +7,19 @@ pending members for another quorum, lacks nothing: the others do not wait for it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from gangsched.core.records.gang import Gang
 from gangsched.core.state import State
 from gangsched.model import GroupKey
 from gangsched.primitives.group_info import PodGroupInfo
 
-__all__ = ["Lacks", "lacking", "lacks_of", "more_needed", "rests"]
+__all__ = ["SATISFIED", "Lacks", "lacking", "lacks_of", "more_needed", "rests"]
 
+SATISFIED: Final = -(1 << 30)
+"""What a sub group lacks that its policy has been satisfied with: less than it can ever lose."""
 Lacks: TypeAlias = Mapping[GroupKey, Mapping[str, int]]
-"""How many more members each sub group of each group needs, by the gang policy."""
+"""How many more members each sub group of each group needs; those that are left out need none."""
 
 
 def lacks_of(state: State, gang: Gang) -> Lacks:
@@ -49,7 +51,7 @@ def more_needed(state: State, gang: Gang, lacks: Lacks | None = None) -> dict[st
         elif len(lacks) > 1 and not gang.is_tree and rests(state, info):
             found[each.key] = 0
         else:
-            found[each.key] = lacks[info.key].get(gang.path_of(each), 0)
+            found[each.key] = lacks[info.key].get(gang.path_of(each), SATISFIED)
     return found
 
 

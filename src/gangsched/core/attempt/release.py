@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
+from gangsched.core.admission.lacking import SATISFIED
 from gangsched.core.attempt.ends import Failure, Tried, fail
 from gangsched.core.attempt.pending_members import halved
 from gangsched.core.moves import attempt_steps, notices
@@ -76,7 +77,10 @@ def _is_met_without(
 ) -> bool:
     if info.has_copies:
         gone = by_role(Counts(lost.total()), lambda role: Counts(lost[role]))
-        return least_needed(info.tree, lambda sub: needed.get(sub.key, 0) + gone(sub).held) <= 0
+        return (
+            least_needed(info.tree, lambda sub: needed.get(sub.key, SATISFIED) + gone(sub).held)
+            <= 0
+        )
     return all(more + (lost[role] if role else lost.total()) <= 0 for role, more in needed.items())
 
 
