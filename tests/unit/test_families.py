@@ -26,7 +26,6 @@ from gangsched import (
     PodGroupUpdated,
     PodUID,
     Preemption,
-    RestartPolicy,
     Role,
     Topology,
     presets,
@@ -174,7 +173,6 @@ def test_three_levels_start_by_their_minima() -> None:
     [
         ({"priority": 1}, {"priority": 2}, "priority must be that of default/serve, which is 1"),
         ({}, {"min_groups": 1, "min_available": 0}, "waiting for pod groups whose parent is"),
-        ({"restart": RestartPolicy()}, {}, "only groups of pods are restarted"),
         ({"unmodelled": ["spec.x"]}, {}, "has a constraint that is not known: spec.x"),
     ],
 )

@@ -10,6 +10,7 @@ from attrs import evolve
 from gangsched import (
     CopyBound,
     GroupBelowMinimum,
+    GroupBound,
     GroupKey,
     GroupRejected,
     GroupRestarted,
@@ -311,3 +312,116 @@ def test_group_of_a_group_of_groups_is_restarted_alone(way: Way) -> None:
     assert not {"new0", "new1"} & story.bound.keys()
     story.run(until=111.0)
     assert {"new0", "new1"} <= story.bound.keys()
+
+
+def family(way: Way = Way.LIVE, **root: Any) -> Story:
+    """Return a story in which three groups of two members run; two are needed."""
+    story = Story(lambda c: presets.gang(c, can_evict=True), way, holds_evictions=True)
+    story.tell(NodeAdded(make_node("n", cpu=9)))
+    given: dict[str, Any] = {"name": "serve", "min_groups": 2, "restart": ALONE, **root}
+    story.tell(PodGroupAdded(PodGroup(**given)))
+    for name in "abc":
+        story.tell(PodGroupAdded(PodGroup(name=name, min_available=2, parent=KEY)))
+        story.add(*(make_pod(f"{name}{n}", group=name, cpu=1) for n in range(2)))
+    story.decide()
+    assert len(story.bound) == 6
+    story.run(until=100.0)
+    return story
+
+
+@each_way
+def test_group_of_groups_is_restarted_below_its_number_of_groups(way: Way) -> None:
+    story = family(way)
+    bound = [each for each in story.of(GroupBound) if each.group == KEY]
+    assert bound == [GroupBound(KEY, 1, 4)], "two of its groups run"
+    story.delete("a0")
+    settle(story)
+    assert story.evicted == []
+    story.interrupt()
+    story.delete("b0")
+    story.effects.clear()
+    settle(story)
+    story.interrupt()
+    assert story.of(GroupBelowMinimum) == [GroupBelowMinimum(KEY, 1, 2)]
+    (restart,) = story.of(GroupRestarted)
+    assert restart == GroupRestarted(KEY, 1, 2, restart.until)
+    assert story.evicted == ["a1", "b1", "c0", "c1"]
+    for name in "abc":
+        story.add(*(make_pod(f"new-{name}{n}", group=name, cpu=1) for n in range(2)))
+    story.interrupt()
+    story.run(until=restart.until)
+    assert not any(name.startswith("new") for name in story.bound), "old pods are on nodes"
+    assert "serve is being restarted: pod a1 on node n" in str(story.scheduler.why("default/b"))
+    story.delete("a1", "b1", "c0", "c1")
+    story.decide()
+    assert len(story.bound) == 6
+    assert story.of(GroupRestarted) == [restart], "it is counted once"
+    assert KEY in [each.group for each in story.of(GroupBound)]
+    root = story.cluster.pod_group(KEY)
+    assert root is not None
+    assert (root.restarts, root.restarting_until) == (1, None)
+
+
+def test_member_is_not_replaced_while_its_group_of_groups_may_be_restarted() -> None:
+    story = family()
+    story.delete("a0", "b0")
+    story.add(make_pod("new", group="a", cpu=1))
+    story.run(until=100.9)
+    assert "new" not in story.bound
+    assert "serve has lost members, and is restarted" in str(story.scheduler.why("default/a"))
+
+
+def test_group_of_groups_without_a_policy_says_that_it_fell() -> None:
+    story = family(restart=None)
+    story.delete("a0", "b0")
+    settle(story)
+    assert GroupBelowMinimum(KEY, 1, 2) in story.of(GroupBelowMinimum)
+    assert story.evicted == []
+
+
+def test_group_of_groups_whose_minimum_is_lowered_is_not_restarted() -> None:
+    story = family()
+    story.delete("a0", "b0")
+    root = story.cluster.pod_group(KEY)
+    assert root is not None
+    story.tell(PodGroupUpdated(evolve(root, min_groups=1)))
+    settle(story)
+    assert story.evicted == []
+
+
+def test_group_of_groups_is_restarted_up_to_its_limit() -> None:
+    story = family(restart=evolve(ALONE, max_restarts=1))
+    story.delete("a0", "b0")
+    settle(story)
+    story.delete("a1", "b1", "c0", "c1")
+    for name in "abc":
+        story.add(*(make_pod(f"new-{name}{n}", group=name, cpu=1) for n in range(2)))
+    story.run(until=200.0)
+    assert len(story.bound) == 6
+    story.delete("new-a0", "new-b0")
+    settle(story)
+    assert story.of(RestartLimitReached) == [RestartLimitReached(KEY, 1)]
+    assert len(story.bound) == 4
+
+
+@each_way
+def test_only_the_group_of_groups_that_fell_is_restarted(way: Way) -> None:
+    story = Story(lambda c: presets.gang(c, can_evict=True), way)
+    story.tell(NodeAdded(make_node("n", cpu=9)))
+    story.tell(PodGroupAdded(PodGroup(name="serve", min_groups=1, restart=WHOLE)))
+    for name in "ab":
+        spec = PodGroup(name=name, min_groups=2, parent=KEY, restart=ALONE)
+        story.tell(PodGroupAdded(spec))
+        for part in ("x", "y"):
+            child = PodGroup(name=f"{name}{part}", min_available=2, parent=spec.key)
+            story.tell(PodGroupAdded(evolve(child, restart=ALONE)))
+            pods = (make_pod(f"{name}{part}{n}", group=child.name, cpu=1) for n in range(2))
+            story.add(*pods)
+    story.decide()
+    assert len(story.bound) == 8
+    story.run(until=100.0)
+    story.interrupt()
+    story.delete("ax0")
+    settle(story)
+    assert {each.group for each in story.of(GroupRestarted)} == {"default/a"}
+    assert sorted(story.bound) == ["bx0", "bx1", "by0", "by1"]

@@ -78,8 +78,6 @@ def _own_problem(registry: PodGroupRegistry, spec: PodGroup) -> str:
             return f"pod group {spec.key} is a parent, and has no min_groups"
     elif spec.unmodelled:
         return f"pod group {spec.key} has a constraint that is not known: {spec.unmodelled[0]}"
-    elif spec.restart is not None:
-        return f"pod group {spec.key} has a restart policy: only groups of pods are restarted"
     return ""
 
 

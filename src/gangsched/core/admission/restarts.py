@@ -7,7 +7,8 @@ its groups cannot run without each other: by the policy of the group that fell, 
 
 A copy of a role, or a role of pods, that has a policy of its own (``Role.restart``) is restarted
 alone in the same way, while its group has enough without it: only its members are evicted and kept
-from nodes, and the others run on. So is a group below a group of groups.
+from nodes, and the others run on. So is a group below a group of groups. A group of groups falls
+when fewer children than it wants meet their minima; then all members below it are evicted.
 
 Rules:
   R1  a group is judged after all that the call has read. While a listing is read, a group may have
@@ -17,14 +18,15 @@ Rules:
       in the middle of it. That is not counted again;
   R4  the pod of a dead node terminates for ever, so it is waited for only as long as the longest
       backoff, from the instant of its deletion;
-  R5  a group goes before its parts, and a copy before what it consists of: while it is being
-      restarted, or may be, they are not judged, and they are forgotten once it is restarted.
+  R5  a group of groups goes before its children, a group before its parts, and a copy before what
+      it consists of: while it is being restarted, or may be, they are not judged. Parts are
+      forgotten once their group is restarted; a child keeps its count.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final
 
@@ -32,7 +34,13 @@ from gangsched.core.moves.rejection import evict_part, reject
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.core.state.running_groups import Fall, GroupMinimum, is_within
-from gangsched.events import CopyBound, GroupBelowMinimum, GroupRestarted, RestartLimitReached
+from gangsched.events import (
+    CopyBound,
+    GroupBelowMinimum,
+    GroupBound,
+    GroupRestarted,
+    RestartLimitReached,
+)
 from gangsched.model import GroupKey, RestartPolicy
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
@@ -50,6 +58,7 @@ __all__ = [
     "returns",
 ]
 
+_RESTARTED: Final = " is restarted: it fell below its minimum"
 _BOUND: Final = (MemberState.ASSIGNED,)
 _LEAVING: Final = frozenset(
     {
@@ -66,13 +75,52 @@ def judge(state: State, gang: Gang) -> None:
 
     Runtime complexity: O(sub groups); O(members) for what is restarted.
     """
+    if gang.is_tree:
+        for sub in gang.tree.sub_groups():
+            if sub.group is None:
+                _judge_parent(state, gang, sub)
     for info in list(gang.infos.values()):
+        if info.above and _is_under_way_above(state, info):
+            continue
         # few groups have members that run, or are remembered: asked for every event
         is_whole = info.has_run and _is_whole(info, info.tree)
         if is_whole or info.key in state.restarts.lives:
             _judge_group(state, gang, info, is_whole=is_whole)
         if info.tree.restarted and (info.has_run or info.key in state.restarts.lives):
             _judge_parts(state, gang, info)
+
+
+def _judge_parent(state: State, gang: Gang, sub: SubGroup) -> None:
+    """Judge a group of groups, unless one above it is being restarted."""
+    restarts, key = state.restarts, GroupKey(sub.key)
+    info, below = state.records.registry.get(key), _below(gang, key)
+    if not any(each.members for each in below):
+        restarts.stop(key)
+    elif info is not None and info.spec is not None and not _is_under_way_above(state, info):
+        standing = partial(_standing_children, gang, sub)
+        is_whole, life = standing(_BOUND) >= sub.wanted, restarts.get(key)
+        attempt = max(each.started_by for each in below)
+        if is_whole and attempt and (life is None or life.runs_with is None):
+            bound = sum(each.assigned for each in below)
+            state.call.out.append(GroupBound(key, attempt, bound))
+        fall = restarts.observe(
+            key,
+            GroupMinimum(sub.wanted),
+            info.spec.restart if state.settings.can_evict else None,
+            is_whole=is_whole,
+            is_short=lambda minimum: standing(HOLDING) < minimum.members,
+            is_left=any(each.scheduled for each in below),
+            now=state.records.now,
+        )
+        if fall is not None:
+            _post(state, gang, key, fall, GroupBelowMinimum(key, standing(HOLDING), sub.wanted))
+    if restarts.is_held(key):
+        if any(each.scheduled for each in below) and state.settings.can_evict:
+            for each in below:
+                restarts.stop(each.key)
+            evict_part(state, _members(gang, key, ""), f"pod group {key}{_RESTARTED}")
+        else:
+            _try_start(state, gang, key, "")
 
 
 def _judge_group(state: State, gang: Gang, info: PodGroupInfo, *, is_whole: bool) -> None:
@@ -83,47 +131,53 @@ def _judge_group(state: State, gang: Gang, info: PodGroupInfo, *, is_whole: bool
         policy = None if spec is None else spec.restart
         fall = _observe(state, info, info.tree, policy, is_whole=is_whole)
         if fall is not None:
-            _fall(state, gang, info, fall)
+            minimum, found = info.min_available or 0, info.scheduled + info.succeeded
+            if info.has_copies:  # many may not count, since their copies are not whole
+                found = minimum - info.stands(pending=()).needed
+            below = GroupBelowMinimum(key, found, minimum)
+            _post(state, gang, key, fall, below, joined=_restarted_with(gang, info))
     if not restarts.is_held(key):
         return
     if info.scheduled and state.settings.can_evict:
-        reason = f"pod group {key} is restarted: it fell below its minimum"
+        reason = f"pod group {key}{_RESTARTED}"
         if gang.is_tree:
             restarts.stop(key)
-            evict_part(state, _members(gang, info, ""), reason)
+            evict_part(state, _members(gang, key, ""), reason)
         else:
             reject(state, gang, reason, evicts=True)
     else:
-        _try_start(state, gang, info, "")
+        _try_start(state, gang, key, "")
 
 
 def _judge_parts(state: State, gang: Gang, info: PodGroupInfo) -> None:
     """Judge what of a group is restarted alone, unless what it is part of is being restarted."""
-    tree, restarts, under_way = info.tree, state.restarts, [""]
+    tree, restarts, key, under_way = info.tree, state.restarts, info.key, [""]
     for sub in tree.sub_groups():
         path, policy = sub.key, tree.restarted.get(sub.key)
         if policy is None or any(
-            is_within(path, above) and _is_under_way(state, info, above) for above in under_way
+            is_within(path, above) and _is_under_way(state, key, above) for above in under_way
         ):
             continue
         under_way.append(path)
         if not any(info.members.has_role(leaf.role) for leaf in sub.leaves):
-            restarts.stop(info.key, path)
+            restarts.stop(key, path)
         else:
-            life, is_whole = restarts.get(info.key, path), _is_whole(info, sub)
+            life, is_whole = restarts.get(key, path), _is_whole(info, sub)
             was_restarted = life is not None and not life.runs_with and life.until > -math.inf
             if is_whole and was_restarted:
-                state.call.out.append(CopyBound(info.key, path, _scheduled(info, sub, _BOUND)))
+                state.call.out.append(CopyBound(key, path, _scheduled(info, sub, _BOUND)))
             fall = _observe(state, info, sub, policy, is_whole=is_whole)
             if fall is not None:
-                _fall_of_part(state, gang, info, sub, fall)
-        if not restarts.is_held(info.key, path):
+                minimum = least_needed(sub, lambda each: each.least)
+                found = minimum - info.stands(pending=(), tree=sub).needed
+                _post(state, gang, key, fall, GroupBelowMinimum(key, found, minimum, path))
+        if not restarts.is_held(key, path):
             continue
         if _scheduled(info, sub) and state.settings.can_evict:
-            reason = f"{path} of pod group {info.key} is restarted: it fell below its minimum"
-            evict_part(state, _members(gang, info, path), reason)
+            reason = f"{path} of pod group {key}{_RESTARTED}"
+            evict_part(state, _members(gang, key, path), reason)
         else:
-            _try_start(state, gang, info, path)
+            _try_start(state, gang, key, path)
 
 
 def _observe(
@@ -150,54 +204,49 @@ def _observe(
     )
 
 
-def _fall(state: State, gang: Gang, info: PodGroupInfo, fall: Fall) -> None:
-    """Post what follows from the fall of a group, and hold the groups that are restarted."""
-    minimum, found = info.min_available or 0, info.scheduled + info.succeeded
-    if info.has_copies:  # there may be many that do not count, since their copies are not whole
-        found = minimum - info.stands(pending=()).needed
-    state.call.out.append(GroupBelowMinimum(info.key, found, minimum))
+def _post(
+    state: State,
+    gang: Gang,
+    key: GroupKey,
+    fall: Fall,
+    notice: GroupBelowMinimum,
+    *,
+    joined: Sequence[GroupKey] = (),
+) -> None:
+    """Post what follows from a fall, and hold the groups that are restarted with this one."""
+    out, path = state.call.out, notice.path
+    out.append(notice)
     if fall.until is not None and fall.limit is not None:
-        for key in _restarted_with(gang, info):
-            state.restarts.join(key, fall)
-            state.call.out.append(GroupRestarted(key, fall.restarts, fall.limit, fall.until))
+        for other in joined:
+            state.restarts.join(other, fall)
+        for each in (key, *joined):
+            out.append(GroupRestarted(each, fall.restarts, fall.limit, fall.until, path))
         state.touch(gang)
     elif fall.limit is not None:
-        state.call.out.append(RestartLimitReached(info.key, fall.restarts))
+        out.append(RestartLimitReached(key, fall.restarts, path))
 
 
-def _fall_of_part(state: State, gang: Gang, info: PodGroupInfo, sub: SubGroup, fall: Fall) -> None:
-    """Post what follows from the fall of a part of a group."""
-    key, path = info.key, sub.key
-    minimum = least_needed(sub, lambda each: each.least)
-    found = minimum - info.stands(pending=(), tree=sub).needed
-    state.call.out.append(GroupBelowMinimum(key, found, minimum, path))
-    if fall.until is not None and fall.limit is not None:
-        state.call.out.append(GroupRestarted(key, fall.restarts, fall.limit, fall.until, path))
-        state.touch(gang)
-    elif fall.limit is not None:
-        state.call.out.append(RestartLimitReached(key, fall.restarts, path))
-
-
-def _restarted_with(gang: Gang, info: PodGroupInfo) -> Iterator[GroupKey]:
-    """Yield a group that is restarted, and the groups of its bundle that run."""
-    yield info.key
-    for other in () if gang.is_tree else gang.infos.values():
-        if other is not info and other.was_scheduled:
-            yield other.key
+def _restarted_with(gang: Gang, info: PodGroupInfo) -> list[GroupKey]:
+    """Return the other groups of a bundle that run: they are restarted with a group of it."""
+    others = () if gang.is_tree else gang.infos.values()
+    return [other.key for other in others if other is not info and other.was_scheduled]
 
 
 def due(state: State) -> None:
     """Note the gangs that are to be looked at by now."""
-    for key in state.restarts.due(now=state.records.now):
-        gang, info = state.records.gang_of.get(key), state.records.registry.get(key)
+    records, restarts = state.records, state.restarts
+    for key in restarts.due(now=records.now):
+        gang, info = records.gang_of.get(key), records.registry.get(key)
+        if info is not None and info.spec is not None and info.spec.min_groups is not None:
+            gang = records.gangs.get(f"tree:{records.registry.root(key)}")
         if gang is not None:
             state.touch(gang)
         elif info is not None:
-            state.restarts.stop(key)
-            for path in list(state.restarts.lives.get(key, ())):
-                state.restarts.try_start(key, gone_at=_now, now=state.records.now, path=path)
+            restarts.stop(key)
+            for path in list(restarts.lives.get(key, ())):
+                restarts.try_start(key, gone_at=_now, now=records.now, path=path)
             if not is_under_way(state, info):
-                state.records.quotas.release(key)  # nothing of it has been created again
+                records.quotas.release(key)  # nothing of it has been created again
 
 
 def _now(_until: float) -> float:
@@ -215,8 +264,16 @@ def forget(state: State, key: GroupKey) -> None:
 
 
 def is_under_way(state: State, info: PodGroupInfo) -> bool:
-    """Return whether a group is being restarted, or may be. O(1)."""
-    return _is_under_way(state, info, "")
+    """Return whether a group, or one above it, is being restarted, or may be. O(levels)."""
+    return _is_under_way(state, info.key, "") or _is_under_way_above(state, info)
+
+
+def _is_under_way_above(state: State, info: PodGroupInfo) -> bool:
+    return any(_is_under_way(state, spec.key, "") for spec in info.above)
+
+
+def _is_under_way(state: State, key: GroupKey, path: str) -> bool:
+    return state.restarts.is_held(key, path) or state.restarts.is_short(key, path)
 
 
 def returns(state: State, info: PodGroupInfo) -> bool:
@@ -226,7 +283,17 @@ def returns(state: State, info: PodGroupInfo) -> bool:
 
 
 def denial(state: State, info: PodGroupInfo) -> str:
-    """Return why a group that is being restarted, or may be, must not queue; or ``""``. O(1)."""
+    """Return why a group must not queue since it, or one above, is being restarted, or may be.
+
+    Runtime complexity: O(levels).
+
+    Returns:
+        Why; or ``""``.
+    """
+    for spec in info.above:
+        found = _denial(state, spec.key, "")
+        if found:
+            return found
     return _denial(state, info.key, "")
 
 
@@ -259,9 +326,10 @@ def held_copies(state: State, info: PodGroupInfo) -> dict[str, str]:
 
 def awaited(state: State, gang: Gang, info: PodGroupInfo) -> str:
     """Return which old pod the restart of a group waits for; empty if it waits for none."""
-    paths = ["", *held_copies(state, info)]
-    held = [path for path in paths if state.restarts.is_held(info.key, path)]
-    old = [record for path in held for record in _leaving(gang, info, path)]
+    parts = [(spec.key, "") for spec in info.above]
+    parts += [(info.key, path) for path in ("", *held_copies(state, info))]
+    held = [part for part in parts if state.restarts.is_held(*part)]
+    old = [record for part in held for record in _leaving(gang, *part)]
     if not old:
         return ""
     pod, more = old[0].pod, f" and {len(old) - 1} more" if len(old) > 1 else ""
@@ -270,40 +338,62 @@ def awaited(state: State, gang: Gang, info: PodGroupInfo) -> str:
     return f": pod {pod.name}{where} {how}{more}"
 
 
-def _try_start(state: State, gang: Gang, info: PodGroupInfo, path: str) -> None:
+def _try_start(state: State, gang: Gang, key: GroupKey, path: str) -> None:
     """End the restart of a group, or of a part of it, once nothing stands in its way."""
-    gone_at = partial(_gone_at, gang, info, path)
-    state.restarts.try_start(info.key, gone_at=gone_at, now=state.records.now, path=path)
+    gone_at = partial(_gone_at, state, gang, key, path)
+    state.restarts.try_start(key, gone_at=gone_at, now=state.records.now, path=path)
 
 
-def _gone_at(gang: Gang, info: PodGroupInfo, path: str, until: float) -> float:
+def _gone_at(state: State, gang: Gang, key: GroupKey, path: str, until: float) -> float:
     """Return until when old pods are waited for, after a backoff that ends at *until*."""
-    if not path and not info.scheduled and not info.members.count(MemberState.TERMINATING):
-        return -math.inf
-    left = _leaving(gang, info, path)
+    left = _leaving(gang, key, path)
     if any(record.state is not MemberState.TERMINATING for record in left):
         return math.inf
-    policy = info.tree.restarted.get(path) or (None if info.spec is None else info.spec.restart)
+    info = state.records.registry.get(key)
+    policy = None if info is None else info.tree.restarted.get(path)
+    if policy is None and info is not None and info.spec is not None:
+        policy = info.spec.restart
     deleted = [record.pod.deleted_at for record in left]
     ended_at = max((until if at is None else at for at in deleted), default=-math.inf)
     return (policy or RestartPolicy()).longest_backoff + ended_at
 
 
-def _leaving(gang: Gang, info: PodGroupInfo, path: str) -> list[PodRecord]:
+def _leaving(gang: Gang, key: GroupKey, path: str) -> list[PodRecord]:
     """Return the pods that a restart waits for. O(members).
 
     Members of what is being restarted have nodes only if they are old ones.
     """
-    return [record for record in _members(gang, info, path) if record.state in _LEAVING]
+    return [record for record in _members(gang, key, path) if record.state in _LEAVING]
 
 
-def _members(gang: Gang, info: PodGroupInfo, path: str) -> list[PodRecord]:
+# What is restarted ------------------------------------------------------------------------------
+
+
+def _members(gang: Gang, key: GroupKey, path: str) -> list[PodRecord]:
+    """Return the pods of a group, of a part of it, or below a group of groups. O(members)."""
+    groups = {info.key for info in _below(gang, key)} or {key}
     members = gang.members.values()
-    return [r for r in members if r.info is info and is_within(r.role, path)]
+    return [r for r in members if r.info and r.info.key in groups and is_within(r.role, path)]
 
 
-def _is_under_way(state: State, info: PodGroupInfo, path: str) -> bool:
-    return state.restarts.is_held(info.key, path) or state.restarts.is_short(info.key, path)
+def _below(gang: Gang, key: GroupKey) -> list[PodGroupInfo]:
+    """Return the groups of pods below a group of groups. O(groups x levels)."""
+    infos = gang.infos.values() if gang.is_tree else ()
+    return [info for info in infos if any(spec.key == key for spec in info.above)]
+
+
+def _standing_children(gang: Gang, sub: SubGroup, held: Collection[MemberState]) -> int:
+    """Return how many children of a group of groups meet their minima. O(sub groups)."""
+
+    def stands(child: SubGroup) -> bool:
+        if child.group is None:
+            return _standing_children(gang, child, held) >= child.wanted
+        info = gang.infos.get(child.group)
+        if info is None or info.min_available is None:
+            return False
+        return info.stands(held, pending=()).is_met
+
+    return sum(map(stands, sub.children))
 
 
 def _scheduled(info: PodGroupInfo, sub: SubGroup, held: Collection[MemberState] = HOLDING) -> int:

@@ -322,6 +322,8 @@ def _note_end(state: State, record: PodRecord, info: PodGroupInfo, wanted: Membe
     if record.state is MemberState.SUCCEEDED and wanted is MemberState.ENDED:
         info.members.collect(record.role)
     if wanted is MemberState.FAILED and record.pod.deleted_at is None:
+        for spec in info.above:
+            state.restarts.note_failed(spec.key, None, now=state.records.now)
         state.restarts.note_failed(info.key, record.role, now=state.records.now)
 
 
