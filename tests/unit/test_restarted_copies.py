@@ -342,7 +342,7 @@ def test_group_of_groups_is_restarted_below_its_number_of_groups(way: Way) -> No
     story.effects.clear()
     settle(story)
     story.interrupt()
-    assert story.of(GroupBelowMinimum) == [GroupBelowMinimum(KEY, 1, 2)]
+    assert story.of(GroupBelowMinimum) == [GroupBelowMinimum(KEY, 3, 4)]
     (restart,) = story.of(GroupRestarted)
     assert restart == GroupRestarted(KEY, 1, 2, restart.until)
     assert story.evicted == ["a1", "b1", "c0", "c1"]
@@ -375,7 +375,7 @@ def test_group_of_groups_without_a_policy_says_that_it_fell() -> None:
     story = family(restart=None)
     story.delete("a0", "b0")
     settle(story)
-    assert GroupBelowMinimum(KEY, 1, 2) in story.of(GroupBelowMinimum)
+    assert GroupBelowMinimum(KEY, 3, 4) in story.of(GroupBelowMinimum)
     assert story.evicted == []
 
 

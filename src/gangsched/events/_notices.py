@@ -187,10 +187,12 @@ class GroupBound:
 
     It follows ``GroupScheduled`` once for each start of the group, when the last of the binds is
     reported. A group that was bound already when the scheduler first saw it has no such notice.
+    Of a group of groups it says that as many of them run as it wants; others may be starting.
 
     Attributes:
         group: The group.
-        attempt: The number of the attempt that started it; see ``GroupScheduled``.
+        attempt: The number of the attempt that started it; see ``GroupScheduled``. Of a group of
+            groups, the highest of one below it.
         bound: The number of bound members.
     """
 

@@ -142,7 +142,7 @@ class PodGroup:
         evicted_whole: Whether preemption may only evict all members of the group, and never a part
             of them, such as elastic members. Of a group of groups, all members below it.
         restart: When and how often the group is restarted if it falls below its minimum while it
-            runs; None for never.
+            runs; None for never. Of a group of groups, with all groups below it.
         restarts: How often the group was restarted already, as its status says. A scheduler that
             sees the group for the first time goes on from there.
         restarting_until: While a restart is under way, the instant before which the group must not

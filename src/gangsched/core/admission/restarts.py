@@ -113,7 +113,9 @@ def _judge_parent(state: State, gang: Gang, sub: SubGroup) -> None:
             now=state.records.now,
         )
         if fall is not None:
-            _post(state, gang, key, fall, GroupBelowMinimum(key, standing(HOLDING), sub.wanted))
+            minimum = least_needed(sub, lambda each: each.least)
+            found = minimum - _lacks(gang, sub, HOLDING)
+            _post(state, gang, key, fall, GroupBelowMinimum(key, found, minimum))
     if restarts.is_held(key):
         if any(each.scheduled for each in below) and state.settings.can_evict:
             for each in below:
@@ -384,16 +386,18 @@ def _below(gang: Gang, key: GroupKey) -> list[PodGroupInfo]:
 
 def _standing_children(gang: Gang, sub: SubGroup, held: Collection[MemberState]) -> int:
     """Return how many children of a group of groups meet their minima. O(sub groups)."""
+    return sum(_lacks(gang, child, held) <= 0 for child in sub.children)
 
-    def stands(child: SubGroup) -> bool:
-        if child.group is None:
-            return _standing_children(gang, child, held) >= child.wanted
-        info = gang.infos.get(child.group)
-        if info is None or info.min_available is None:
-            return False
-        return info.stands(held, pending=()).is_met
 
-    return sum(map(stands, sub.children))
+def _lacks(gang: Gang, sub: SubGroup, held: Collection[MemberState]) -> int:
+    """Return how many members a group lacks, or one of groups. O(sub groups)."""
+    if sub.group is None:
+        below = sorted(max(_lacks(gang, child, held), 0) for child in sub.children)
+        return sum(below[: sub.wanted])
+    info = gang.infos.get(sub.group)
+    if info is None or info.min_available is None:
+        return max(least_needed(sub, lambda each: each.least), 1)
+    return info.stands(held, pending=()).needed
 
 
 def _scheduled(info: PodGroupInfo, sub: SubGroup, held: Collection[MemberState] = HOLDING) -> int:
