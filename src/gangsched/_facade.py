@@ -58,7 +58,7 @@ ORIGINS: Final = {
     "memory": "InMemoryCluster",
     "model": (
         "Comparison ContainerImage Disk GroupKey HostPort LabelSelector "
-        "LabelSelectorRequirement Node NodeInclusionPolicy NodeName "
+        "LabelSelectorRequirement LabelledRole Node NodeInclusionPolicy NodeName "
         "NodeSelectorRequirement NodeSelectorTerm Pod PodAffinityTerm PodGroup "
         "PodPhase PodUID PreemptionPolicy PreferredSchedulingTerm QOSClass Resources "
         "RestartPolicy Role Taint TaintEffect Toleration Topology TopologySpreadConstraint "

@@ -128,7 +128,10 @@ def pod_group_status(
         if not isinstance(pod, Pod):
             raise InvalidValueError(f"pods[{index}]", pod, "a Pod")
         found.append((pod, _claim(pod, group, membership)))
-    members = [(pod, group.path_of(claim.role)) for pod, claim in found if claim is not None]
+    members = [
+        (pod, group.path_of(claim.role, pod.labels)) for pod, claim in found if claim is not None
+    ]
+    group = group.with_copies_of(role for _pod, role in members)
     running, succeeded, failed = (
         [role for pod, role in members if pod.phase is phase]
         for phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.FAILED)

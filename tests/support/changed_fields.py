@@ -37,6 +37,7 @@ from gangsched import (
     WhenUnsatisfiable,
 )
 from gangsched.cluster_objects import Service
+from gangsched.model import LabelledRole
 
 __all__ = ["GROUP", "IDENTITY", "NODE", "OBJECTS", "POD", "check_complete", "missing_fields"]
 
@@ -149,6 +150,11 @@ GROUP: Final[Mapping[str, tuple[Any, ...]]] = {
     "restarts": (0, 1, 7),
     "restarting_until": (None, 50.0, 500.0),
     "copy_restarts": ({}, {"worker": (1, 50.0)}, {"worker": (2, None)}),
+    "labelled_roles": (
+        (),
+        (LabelledRole("worker", LabelSelector({"app": "a"})),),
+        (LabelledRole("driver"),),
+    ),
     "unmodelled": ((), ("spec.unknown",)),
 }
 NODE: Final[Mapping[str, tuple[Any, ...]]] = {

@@ -68,6 +68,7 @@ from gangsched import (
     WeightedPodAffinityTerm,
 )
 from gangsched._hypothesis import register_types
+from gangsched.model import LabelledRole, LabelSelector
 from gangsched.strategies import roles
 
 register_types()
@@ -142,6 +143,13 @@ pods = st.builds(
 )
 
 
+_LABELLED = (
+    LabelledRole("decode/0/worker", LabelSelector({"part": "worker"})),
+    LabelledRole("decode/*/worker", number="replica"),
+    LabelledRole(None),
+)
+
+
 @st.composite
 def _groups(draw: st.DrawFn) -> PodGroup:
     some = st.dictionaries(_spaces, st.integers(1, 3), max_size=2)
@@ -165,6 +173,7 @@ def _groups(draw: st.DrawFn) -> PodGroup:
         copy_restarts=draw(
             st.dictionaries(_texts, st.tuples(st.integers(1, 9), st.none() | _instants), max_size=2)
         ),
+        labelled_roles=draw(_few(st.sampled_from(_LABELLED))),
     )
 
 

@@ -179,7 +179,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         " is_binding key last_failure_at started_by was_scheduled",
         written={"spec": "GroupRow.spec", "uid": "GroupRow.number"},
         derived="_collected _counts _tree above claimed_min claimed_priority has_copies"
-        " min_available priority roles tried tried_by_role",
+        " min_available priority roles spells_roles tried tried_by_role",
         made="claims members",
         shown="complete_at first_seen_at key spec was_scheduled",
     ),

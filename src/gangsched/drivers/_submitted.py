@@ -199,8 +199,7 @@ class Submitted(Generic[E]):
         return any(self._is_within(uid, path) for path in self.policies)
 
     def _is_within(self, uid: PodUID, path: str) -> bool:
-        claim = membership(self.pods[uid])
-        role = None if claim is None or self.group is None else self.group.path_of(claim.role)
+        role = self._role(uid)
         return not path or f"{role or ''}/".startswith(f"{path}/")
 
     def failed(self, uid: PodUID) -> PodUpdated:
@@ -226,10 +225,16 @@ class Submitted(Generic[E]):
     def _has_quorum(self) -> bool:
         if self.group is None:
             return len(self.places) == len(self.pods)
-        claims = (membership(self.pods[uid]) for uid in self.places)
-        group = self.group
-        roles = ("" if claim is None else group.path_of(claim.role) for claim in claims)
+        roles = [self._role(uid) for uid in self.places]
+        group = self.group.with_copies_of(roles)
         return is_quorum(tree_of(group.min_available, group.roles), roles)
+
+    def _role(self, uid: PodUID) -> str | None:
+        """Return the role of a pod in the group."""
+        claim, group = membership(self.pods[uid]), self.group
+        if claim is None or group is None:
+            return None
+        return group.path_of(claim.role, self.pods[uid].labels)
 
 
 @final

@@ -33,6 +33,7 @@ from gangsched.constraints import (
     WeightedPodAffinityTerm,
     WhenUnsatisfiable,
 )
+from gangsched.model._labelled_role import LabelledRole
 from gangsched.model._names import GroupKey, NodeName, PodUID, PreemptionPolicy, group_key
 from gangsched.model._node import Node
 from gangsched.model._pod import Pod, PodPhase, QOSClass
@@ -50,6 +51,7 @@ __all__ = [
     "HostPort",
     "LabelSelector",
     "LabelSelectorRequirement",
+    "LabelledRole",
     "Node",
     "NodeInclusionPolicy",
     "NodeName",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast, final
 
-from attrs import Factory, field, frozen
+from attrs import Factory, evolve, field, frozen
 from attrs.converters import optional as to_optional
 from attrs.validators import optional
 
 from gangsched.constraints import Topology
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
+from gangsched.model._labelled_role import LabelledRole, role_by_labels, with_copies
 from gangsched.model._names import GroupKey, PreemptionPolicy, group_key
 from gangsched.model._restart_policy import RestartPolicy
 from gangsched.model._role import Role, as_minima, check_minima, pods_needed
@@ -86,6 +87,10 @@ def _is_status(pair: object) -> bool:
     return type(restarts) is int and restarts >= 1 and (until is None or is_seconds(until))
 
 
+def _as_labelled(given: Iterable[LabelledRole]) -> tuple[LabelledRole, ...]:
+    return as_tuple(given)
+
+
 def _least(group: PodGroup) -> Any:
     """Return the default of ``min_available``: the pods that the roles need.
 
@@ -149,6 +154,8 @@ class PodGroup:
             start again, as its status says; None for no restart under way.
         copy_restarts: The same for each copy or role with a policy of its own, by its path:
             ``{"decode/1": (1, 111.0)}``. See ``GroupRestarted.noted_in``.
+        labelled_roles: Which members have which role by their labels, whatever they say themselves:
+            the first one that selects a member counts. Empty if members name their roles.
         unmodelled: The hard constraints of the group that this library does not know, each in
             words. The pods of a group with one are not scheduled.
 
@@ -194,6 +201,11 @@ class PodGroup:
     copy_restarts: FrozenMap[tuple[int, float | None]] = field(
         default=EMPTY, converter=_as_restarts, validator=of_group(_check_copy_restarts)
     )
+    labelled_roles: tuple[LabelledRole, ...] = field(
+        default=(),
+        converter=_as_labelled,
+        validator=of_group(check_each(LabelledRole, "a LabelledRole")),
+    )
     unmodelled: tuple[str, ...] = field(
         default=(), converter=as_names, validator=of_group(check_each(str, "a string"))
     )
@@ -238,13 +250,41 @@ class PodGroup:
         """Whether some role consists of copies: members name theirs by a path. O(roles)."""
         return any(isinstance(role, Role) and role.roles for role in self.roles.values())
 
-    def path_of(self, role: str | None) -> str | None:
-        """Return the name of a role as ``Pod.role`` has it.
+    def path_of(self, role: str | None, labels: Mapping[str, str] = EMPTY) -> str | None:
+        """Return the role of a member as ``Pod.role`` has it.
 
         If some role consists of copies, a role that a label spells ``decode.0.worker`` is the path
-        ``decode/0/worker``. Otherwise it is the name of a role, dots included. O(roles).
+        ``decode/0/worker``. Otherwise it is the name of a role, dots included.
+
+        Runtime complexity: O(roles + labelled roles).
+
+        Args:
+            role: The role that the member names; None for none.
+            labels: The labels of the member: *labelled_roles* may give it another role.
         """
+        by_labels = role_by_labels(self.labelled_roles, labels)
+        if by_labels is not None:
+            return by_labels.path(labels)
         return role.replace(".", "/") if role and self.has_copies else role
+
+    def labels_problem(self, labels: Mapping[str, str]) -> InvalidPodGroupError | None:
+        """Return why a member with these labels has no role in the group; None if it may be one.
+
+        Runtime complexity: O(labelled roles).
+        """
+        by_labels = role_by_labels(self.labelled_roles, labels)
+        problem = None if by_labels is None else by_labels.problem(labels)
+        return None if problem is None else InvalidPodGroupError(self.key, *problem)
+
+    def with_copies_of(self, paths: Iterable[str | None]) -> PodGroup:
+        """Return the group with the copies that its members number, given the role of each.
+
+        Only *labelled_roles* number copies. The group itself if it has them all. O(paths).
+        """
+        if not self.labelled_roles:
+            return self
+        roles = with_copies(self.roles, self.labelled_roles, paths)
+        return self if roles is self.roles else evolve(self, roles=roles)
 
     def __repr__(self) -> str:
         return short_repr(self)

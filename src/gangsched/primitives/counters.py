@@ -241,6 +241,10 @@ class PodGroupCounters(MemberCounts):
         """Return whether a member has a role."""
         return role in self._by_role
 
+    def roles(self) -> frozenset[str | None]:
+        """Return the roles of members, of those that are done and deleted too. O(roles)."""
+        return frozenset((*self._by_role, *self._collected))
+
     def in_states(self, states: Iterable[MemberState], role: str | None = None) -> int:
         """Return the number of members in some states, of a role or of all. O(states)."""
         counts = self._counts if role is None else self._by_role.get(role)

@@ -12,7 +12,7 @@ from typing import Final, final
 
 from attrs import define, field
 
-from gangsched.model import FrozenMap, GroupKey, PodGroup, Resources
+from gangsched.model import FrozenMap, GroupKey, PodGroup, PodUID, Resources
 from gangsched.primitives.claims import Claims
 from gangsched.primitives.counters import MemberCounts, MemberState, PodGroupCounters, RoleCounts
 from gangsched.primitives.gang_tree import SubGroup, group_tree
@@ -61,6 +61,7 @@ class PodGroupInfo(MemberCounts):
         roles: The minima of the roles that the specification states, those of trees left out.
         priority: The priority of the specification, else the highest of a member; 0 without either.
         has_copies: Whether a role consists of copies of other roles.
+        spells_roles: Whether its specification decides which role a member has.
     """
 
     key: GroupKey
@@ -88,6 +89,7 @@ class PodGroupInfo(MemberCounts):
     roles: FrozenMap[int] = field(init=False, default=_NO_ROLES)
     priority: int = field(init=False, default=0)
     has_copies: bool = field(init=False, default=False)
+    spells_roles: bool = field(init=False, default=False)
     _tree: tuple[PodGroup | None, int | None, SubGroup] | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
@@ -100,11 +102,18 @@ class PodGroupInfo(MemberCounts):
         self.min_available = self.claimed_min if spec is None else spec.min_available
         self.roles = _NO_ROLES if spec is None or not spec.roles else _minima(spec)
         self.has_copies = spec is not None and bool(spec.roles) and spec.has_copies
+        self.spells_roles = self.has_copies or (spec is not None and bool(spec.labelled_roles))
         stated = None if spec is None else spec.priority
         if self.above:
             stated = self.stated_priority
         self.priority = claimed if stated is None else stated
         self.members.standing = None
+
+    def add_role(self, uid: PodUID, role: str | None) -> None:
+        """Give a member a role; the specification gets the copy that it numbers."""
+        self.members.give_role(uid, role)
+        if self.spec is not None and role is not None and self.spells_roles:
+            self.spec = self.spec.with_copies_of((role,))
 
     @property
     def root(self) -> PodGroup | None:

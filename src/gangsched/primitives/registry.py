@@ -178,7 +178,7 @@ class PodGroupRegistry:
                 info.first_seen_at = pod.created_at
             self._left.pop(info.key, None)
         info.members.set(pod.uid, state)
-        info.members.give_role(pod.uid, claim.role)
+        info.add_role(pod.uid, claim.role)
         return info
 
     def update_claim(self, pod: Pod, claim: Membership, state: MemberState) -> bool:

@@ -239,8 +239,8 @@ class Job:
         spec = self.spec
         if spec is None:
             return True
-        roles = (spec.path_of(self.roles.get(uid)) for uid in of)
-        return is_quorum(tree_of(quorum, spec.roles), roles)
+        roles = [spec.path_of(self.roles.get(uid), self.members[uid].labels) for uid in of]
+        return is_quorum(tree_of(quorum, spec.with_copies_of(roles).roles), roles)
 
     @property
     def is_partial(self) -> bool:

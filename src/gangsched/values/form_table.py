@@ -75,6 +75,7 @@ from gangsched.model import (
     ContainerImage,
     Disk,
     HostPort,
+    LabelledRole,
     LabelSelector,
     LabelSelectorRequirement,
     Node,
@@ -243,6 +244,9 @@ _ROLE: Final = Record(
     restart=optional(_RESTART.form),
     evicted_whole=BOOL,
 )
+_LABELLED: Final = Record(
+    LabelledRole, role=optional(STR), selector=_SELECTOR.form, number=optional(STR)
+)
 GROUP: Final = Record(
     PodGroup,
     name=STR,
@@ -263,6 +267,7 @@ GROUP: Final = Record(
     restarts=INT,
     restarting_until=optional(SECONDS),
     copy_restarts=mapping(row(INT, optional(SECONDS))),
+    labelled_roles=many(_LABELLED.form),
     unmodelled=many(STR),
 )
 NODE: Final = Record(

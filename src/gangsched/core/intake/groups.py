@@ -44,7 +44,7 @@ def read_group(state: State, key: GroupKey) -> None:
         return
     # those that name it wait for it, or for what it says
     named = {key, *family, *_named(spec), *registry.naming(key), *registry.family(key)}
-    respelled = (before is not None and before.has_copies) != (spec is not None and spec.has_copies)
+    respelled = _spelling(before) != _spelling(spec)
     regroup(state, named)
     info = registry.get(key)
     if info is not None:
@@ -60,6 +60,11 @@ def read_group(state: State, key: GroupKey) -> None:
     if gang is not None:
         state.note_event(gang)
         state.touch(gang)
+
+
+def _spelling(spec: PodGroup | None) -> object:
+    """Return what decides which role a member has."""
+    return (False, ()) if spec is None else (spec.has_copies, spec.labelled_roles)
 
 
 def _named(spec: PodGroup | None) -> Sequence[GroupKey]:

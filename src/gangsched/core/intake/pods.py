@@ -137,9 +137,10 @@ def _admit(
 ) -> None:
     """Take in a pod that was not known."""
     pod, claim, records = seen.pod, seen.claim, state.records
-    info, minimum, priority = None, None, None
+    info, minimum, priority, spec = None, None, None, None
     if claim is not None:
         known = records.registry.get(claim.group)
+        spec = None if known is None else known.spec
         if known is not None and known.claims:
             minimum, priority = known.claimed_min, known.priority
         info = records.registry.join(pod, claim, wanted)
@@ -154,7 +155,9 @@ def _admit(
     record.attempt = records.attempt_floor
     records.add(record)
     state.note_event(gang)
-    if info is not None and (info.claimed_min != minimum or len(gang.members) < 2):
+    if info is not None and (
+        info.claimed_min != minimum or info.spec is not spec or len(gang.members) < 2
+    ):
         grow_tree(state, gang)
     _set_state(state, record, seen, wanted, problem)
     if info is not None and priority is not None and info.priority != priority:

@@ -66,9 +66,11 @@ def spelled(state: State, seen: Seen) -> Seen:
     """Return a pod with its role as the specification of its group, as it is now, spells it."""
     claim = seen.claim
     info = None if claim is None else state.records.registry.get(claim.group)
-    if claim is None or info is None or info.spec is None or not info.has_copies:
+    if claim is None or info is None or info.spec is None or not info.spells_roles:
         return seen
-    return seen._replace(claim=evolve(claim, role=info.spec.path_of(claim.role)))
+    spec, labels = info.spec, seen.pod.labels
+    claim = evolve(claim, role=spec.path_of(claim.role, labels))
+    return seen._replace(claim=claim, problem=seen.problem or spec.labels_problem(labels))
 
 
 def _look(state: State, uid: PodUID) -> Seen | None:
@@ -117,7 +119,7 @@ def pods_shown(state: State, name: NodeName) -> list[PodUID]:
 
 
 def group_shown(state: State, key: GroupKey) -> PodGroup | None:
-    """Return the specification of a group as the cluster shows it.
+    """Return the specification of a group as the cluster shows it, and its members number copies.
 
     Raises:
         ClusterStateError: The cluster state shows another group.
@@ -125,7 +127,8 @@ def group_shown(state: State, key: GroupKey) -> PodGroup | None:
     spec = state.settings.cluster.pod_group(key)
     if spec is not None and spec.key != key:
         raise ClusterStateError(key, f"is shown by the cluster state as the group {spec.key}")
-    return spec
+    info = state.records.registry.get(key)
+    return spec if spec is None or info is None else spec.with_copies_of(info.members.roles())
 
 
 def seen_as(state: State, pod: Pod) -> Seen:
