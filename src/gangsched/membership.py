@@ -96,6 +96,7 @@ SPELLINGS: Final = (
         "gang.scheduling.koordinator.sh/name",
         "gang.scheduling.koordinator.sh/min-available",
     ),
+    Spelling(Source.ANNOTATION, "pod-group-name"),
 )
 
 _KUEUE: Final = Spelling(

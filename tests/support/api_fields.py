@@ -67,6 +67,11 @@ GROUP_SPECS: Final = {
         *("minMember", "minTaskMember", "queue", "priorityClassName", "minResources"),
         *("networkTopology", "subGroupPolicy"),
     ),
+    "scheduling.run.ai": (
+        *("minMember", "minSubGroup", "queue", "priorityClassName", "preemptibility"),
+        *("topologyConstraint", "subGroups", "markUnschedulable", "schedulingBackoff"),
+        *("preemptionDelay", "stalenessGracePeriod"),
+    ),
     "scheduling.incubator.k8s.io": (
         *("minMember", "minMembers", "queue", "priorityClassName", "minResources"),
         *("scheduleTimeoutSeconds",),

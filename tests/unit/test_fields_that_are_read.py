@@ -219,9 +219,10 @@ def test_group_with_an_unmodelled_constraint_holds_its_pods(
     )
     metadata = {"name": "g", "namespace": "default"}
     held = [name for name in fields if DIALECTS[api][name] is Treatment.HELD]
+    words = ("queue", "preemptibility", "preemptionDelay")
     for name in (*held, "somethingNew"):
         value = {"apiVersion": f"{api}/v1", "kind": "PodGroup", "metadata": metadata}
-        value["spec"] = {**minimum, name: "q" if name == "queue" else {"x": 1}}
+        value["spec"] = {**minimum, name: "q" if name in words else {"x": 1}}
         cluster = InMemoryCluster()
         scheduler = presets.gang(cluster)
         events = [

@@ -130,3 +130,24 @@ async def test_group_of_kueue_starts_when_the_gates_of_all_are_removed() -> None
             assert not any(api.pods().values())
             change(api, PODS, f"default/g-{n}", spec={"schedulingGates": []})
         await until(lambda: all_bound(api))
+
+
+# Groups of pod sets -----------------------------------------------------------------------------
+
+TOGETHER: Final = "kueue.x-k8s.io/podset-group-name"
+
+
+def of_pod_sets(**annotations: str) -> Pod:
+    pod = member("p", 1)
+    pod["metadata"]["annotations"] |= {TOGETHER: "lws"} | annotations
+    found = read_notification({"type": "ADDED", "object": pod}, scheduler_names=None)
+    return found.event.pod  # type: ignore[union-attr]
+
+
+def test_pod_sets_in_one_domain_hold_a_pod_for_which_kueue_has_chosen_no_nodes() -> None:
+    assert of_pod_sets().unmodelled == (TOGETHER,)
+    assert of_pod_sets(**{TOGETHER: ""}).unmodelled == ()
+
+
+def test_pod_sets_in_one_domain_are_on_the_nodes_that_kueue_has_chosen() -> None:
+    assert of_pod_sets(**{"kueue.x-k8s.io/workload": "lws-1"}).unmodelled == ()

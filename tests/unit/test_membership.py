@@ -58,7 +58,7 @@ def name_of(spelling: Spelling) -> str:
 
 
 def test_spellings_are_the_published_ones() -> None:
-    """The 2020 proposal, scheduler-plugins, kube-batch, Volcano, Koordinator, in-tree."""
+    """The 2020 proposal, scheduler-plugins, kube-batch, Volcano, Koordinator, KAI, in-tree."""
     assert [(spelling.source, spelling.name) for spelling in SPELLINGS] == [
         (Source.FIELD, "spec.schedulingGroup.podGroupName"),
         (Source.LABEL, "pod-group.scheduling.sigs.k8s.io/name"),
@@ -68,6 +68,7 @@ def test_spellings_are_the_published_ones() -> None:
         (Source.ANNOTATION, "scheduling.k8s.io/group-name"),
         (Source.ANNOTATION, "scheduling.volcano.sh/group-name"),
         (Source.ANNOTATION, "gang.scheduling.koordinator.sh/name"),
+        (Source.ANNOTATION, "pod-group-name"),
     ]
     assert [spelling.minimum for spelling in WITH_MINIMUM] == [
         "pod-group.scheduling.sigs.k8s.io/min-available",

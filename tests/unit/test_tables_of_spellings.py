@@ -50,12 +50,5 @@ def test_table_of_pod_groups_has_every_field_of_every_dialect() -> None:
     assert {row[0].strip("`") for row in table[: len(API_GROUPS)]} == set(API_GROUPS)
 
 
-def test_no_spelling_of_kai_is_read() -> None:
-    """The page says so."""
-    names_of_groups = {each.name for each in (*SPELLINGS, *ADMISSION_SPELLINGS)}
-    assert "pod-group-name" not in names_of_groups
-    assert "scheduling.run.ai" not in API_GROUPS
-
-
 def names(cell: str) -> set[str]:
     return set(re.findall(r"`(\w+)`", cell))

@@ -17,7 +17,7 @@ from typing import Final
 from gangsched.configuration import Settings
 from gangsched.configuration._unknown import hint
 from gangsched.errors import InvalidValueError
-from gangsched.manifests.group_fields import DIALECTS
+from gangsched.manifests.group_fields import DIALECTS, HELD_IN_PART
 from gangsched.manifests.pod_annotations import HELD_ANNOTATIONS
 from gangsched.manifests.pod_fields import HELD_WITHIN, POD_FIELDS, Treatment
 from gangsched.options.quota import Quota
@@ -34,6 +34,7 @@ _OF_SPECS: Final = {
     *(name for name, found in POD_FIELDS.items() if found is Treatment.HELD),
     *(name for of in DIALECTS.values() for name, found in of.items() if found is Treatment.HELD),
     "parentCompositePodGroupName",  # held in ``_read``, while no watch brings the parents
+    *HELD_IN_PART,
     *HELD_WITHIN,
 }
 _HELD: Final = (*sorted(f"{_SPEC}{name}" for name in _OF_SPECS), *HELD_ANNOTATIONS)

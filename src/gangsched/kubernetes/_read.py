@@ -25,8 +25,7 @@ from gangsched.manifests import (
     Manifest,
     PriorityClasses,
     Source,
-    read_core_group,
-    read_group,
+    read_group_of,
     read_manifest,
     read_node,
     read_object,
@@ -54,7 +53,6 @@ __all__ = [
 ]
 
 _WATCH: Final = "watch"
-_CORE_GROUP: Final = "scheduling.k8s.io"
 _CLASSES: Final = PriorityClasses()
 
 Document = dict[str, Any]
@@ -124,9 +122,7 @@ def read_pod_group_slowly(
         ManifestError: It is malformed.
     """
     manifest = _manifest(document, ignore)
-    if dialect.group != _CORE_GROUP:
-        return read_group(manifest), _notes(manifest)
-    group = read_core_group(manifest)
+    group = read_group_of(dialect.group, manifest)
     if group.parent is not None:
         reasons = hold(manifest, manifest.document["spec"]["parentCompositePodGroupName"])
         group = evolve(group, parent=None, unmodelled=(*group.unmodelled, *reasons))

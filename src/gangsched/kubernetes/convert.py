@@ -41,8 +41,7 @@ from gangsched.manifests import (
     Note,
     PriorityClasses,
     Source,
-    read_core_group,
-    read_group,
+    read_group_of,
     read_manifest,
     read_node,
     read_object,
@@ -187,7 +186,7 @@ def _changed(how: str, manifest: Manifest, api: str, kind: str) -> Event:
     if kind == "Node":
         node = read_node(manifest)
         return NodeAdded(node) if how == "ADDED" else NodeUpdated(node)
-    group = read_core_group(manifest) if api == _CORE_GROUP else read_group(manifest)
+    group = read_group_of(api, manifest)
     return PodGroupAdded(group) if how == "ADDED" else PodGroupUpdated(group)
 
 

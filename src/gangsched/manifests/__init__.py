@@ -12,6 +12,8 @@ from __future__ import annotations
 from gangsched.manifests.cluster_objects import OBJECT_KINDS, read_object
 from gangsched.manifests.fields import Field, Source
 from gangsched.manifests.group_fields import DIALECTS
+from gangsched.manifests.group_readers import read_group_of
+from gangsched.manifests.kai_groups import read_kai_group
 from gangsched.manifests.manifest import Manifest, read_manifest
 from gangsched.manifests.notes import Note, NoteKind
 from gangsched.manifests.pod_fields import POD_FIELDS, Treatment
@@ -32,6 +34,8 @@ __all__ = [
     "Treatment",
     "read_core_group",
     "read_group",
+    "read_group_of",
+    "read_kai_group",
     "read_manifest",
     "read_node",
     "read_object",

@@ -14,7 +14,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
 from gangsched.manifests.fields import Field
@@ -30,12 +30,16 @@ __all__ = [
     "CORE_SCHEMAS",
     "DIALECTS",
     "GROUP_KINDS",
+    "HELD_IN_PART",
+    "KAI",
     "KUBE_BATCH",
     "SCHEDULER_PLUGINS",
     "VOLCANO",
     "WORKLOAD",
     "held",
     "hold",
+    "holds_by_level",
+    "holds_by_topology",
     "is_composite",
     "is_in_tree",
 ]
@@ -56,9 +60,30 @@ VOLCANO: Final[Mapping[str, Treatment]] = {
     "priorityClassName": _HONOURED,
     "queue": _HELD,
     "networkTopology": _HELD,
-    "subGroupPolicy": _HELD,
+    "subGroupPolicy": _HONOURED,
 }
-"""``scheduling.volcano.sh``; a queue of the name ``default`` and a soft topology hold nothing."""
+"""``scheduling.volcano.sh``; a queue of the name ``default`` and a soft topology hold nothing.
+
+What of ``subGroupPolicy`` has no meaning here holds the pods: see ``sub_groups``."""
+
+KAI: Final[Mapping[str, Treatment]] = {
+    "minMember": _HONOURED,
+    "minSubGroup": _HONOURED,
+    "subGroups": _HONOURED,
+    "priorityClassName": _HONOURED,
+    "queue": _HELD,
+    "topologyConstraint": _HELD,
+    "preemptibility": _HELD,
+    "preemptionDelay": _HELD,
+    "markUnschedulable": _FREE,
+    "schedulingBackoff": _FREE,
+    "stalenessGracePeriod": _FREE,
+}
+"""``scheduling.run.ai``, of KAI Scheduler.
+
+A queue of the name ``default`` or ``default-queue``, a preferred topology level, ``preemptible``
+and a delay of 0 hold nothing. What of ``subGroups`` has no meaning here holds the pods: see
+``kai_groups``."""
 
 KUBE_BATCH: Final[Mapping[str, Treatment]] = {
     "minMember": _HONOURED,
@@ -105,11 +130,25 @@ DIALECTS: Final[Mapping[str, Mapping[str, Treatment]]] = {
     "scheduling.x-k8s.io": SCHEDULER_PLUGINS,
     "scheduling.sigs.k8s.io": SCHEDULER_PLUGINS,
     "scheduling.volcano.sh": VOLCANO,
+    "scheduling.run.ai": KAI,
     "scheduling.incubator.k8s.io": KUBE_BATCH,
     "incubator.scheduling.k8s.io": KUBE_BATCH,
     "scheduling.k8s.io": CORE,
 }
 """The fields of each dialect, by API group."""
+
+_TOPOLOGY_OF_KAI: Final[Schema] = {
+    "topology": None,
+    "requiredTopologyLevel": None,
+    "preferredTopologyLevel": None,
+}
+
+HELD_IN_PART: Final = (
+    *("subGroupPolicy", "subGroupPolicy.matchLabelKeys", "subGroupPolicy.minSubGroups"),
+    *("subGroupPolicy.networkTopology", "minTaskMember"),
+    *("subGroups", "subGroups.minSubGroup", "subGroups.topologyConstraint", "minSubGroup"),
+)
+"""Fields that are honoured, but parts or some values of them hold the pods of a group."""
 
 CORE_SCHEMAS: Final[Schema] = {
     "schedulingPolicy": {"gang": {"minCount": None}, "basic": {}},
@@ -124,6 +163,15 @@ COMPOSITE_SCHEMAS: Final[Schema] = {
 }
 """The fields within fields of ``COMPOSITE`` that are read."""
 
+KAI_SCHEMAS: Final[Schema] = {
+    "topologyConstraint": _TOPOLOGY_OF_KAI,
+    "subGroups": {
+        **dict.fromkeys(("name", "minMember", "minSubGroup", "parent")),
+        "topologyConstraint": _TOPOLOGY_OF_KAI,
+    },
+}
+"""The fields within fields of ``KAI`` that are read."""
+
 # Fields of all dialects but Kubernetes' own were read alike before there was a table for each. So
 # that a group of one dialect may use a field of another, the tables are put together there.
 _FOREIGN: Final = {**SCHEDULER_PLUGINS, **KUBE_BATCH, **VOLCANO, "priority": _HONOURED}
@@ -131,21 +179,25 @@ _FOREIGN: Final = {**SCHEDULER_PLUGINS, **KUBE_BATCH, **VOLCANO, "priority": _HO
 _EMPTY: Final[tuple[Any, ...]] = (None, [], {}, "")
 
 
-def held(manifest: Manifest, *, core: bool) -> Iterator[str]:
+def held(manifest: Manifest, *, core: bool = False, kai: bool = False) -> Iterator[str]:
     """Yield the constraints that hold the pods of a group, each in words; note each.
 
     Args:
         manifest: The group's document.
         core: Whether it is a group of Kubernetes' own.
+        kai: Whether it is a group of KAI Scheduler.
 
     Raises:
         ManifestError: A field is malformed.
     """
     spec = manifest.document["spec"]
-    table, schemas = _tables(manifest, core=core)
+    table, schemas = (KAI, KAI_SCHEMAS) if kai else _tables(manifest, core=core)
+    queues = ("default", "default-queue") if kai else ("default",)
     for name, field in spec.entries():
         treatment = table.get(name, _HELD)
-        if treatment is not _HELD or field.value in _EMPTY or _asks_for_nothing(name, field):
+        if treatment is not _HELD or field.value in _EMPTY:
+            continue
+        if _asks_for_nothing(name, field, queues):
             continue
         yield from hold(manifest, field)
     for name, schema in schemas.items():
@@ -180,20 +232,45 @@ def is_in_tree(manifest: Manifest) -> bool:
     return is_composite(manifest) or bool(parent.text())
 
 
-def hold(manifest: Manifest, field: Field) -> Iterator[str]:
-    """Yield the path of a field that holds the pods of a group, unless it is to be ignored."""
+def hold(manifest: Manifest, field: Field, why: str = "") -> Iterator[str]:
+    """Yield a field that holds the pods of a group, unless it is to be ignored.
+
+    Args:
+        manifest: The group's document.
+        field: The field.
+        why: Why it is not modelled, if other values of it are.
+    """
+    said = f" ({why})" if why else ""
     if manifest.ignores(field.path):
-        sentence = f"{field.path} is not modelled and was ignored"
+        sentence = f"{field.path} is not modelled{said} and was ignored"
         manifest.note(sentence, path=field.path, kind=NoteKind.IGNORED)
         return
-    sentence = f"{field.path} is not modelled, so the pods of the group are held"
+    sentence = f"{field.path} is not modelled{said}, so the pods of the group are held"
     manifest.note(sentence, path=field.path, kind=NoteKind.HELD)
-    yield field.path
+    yield f"{field.path}{said}"
 
 
-def _asks_for_nothing(name: str, field: Field) -> bool:
-    if name == "queue":
-        return field.text() == "default"
-    if name == "networkTopology":
-        return field["mode"].text("hard") == "soft"
-    return False
+def holds_by_topology(field: Field) -> bool:
+    """Return whether a network topology of Volcano is a hard constraint."""
+    return field.value not in _EMPTY and field["mode"].text("hard") != "soft"
+
+
+def holds_by_level(field: Field) -> bool:
+    """Return whether a topology constraint of KAI Scheduler is a hard one."""
+    return bool(field["requiredTopologyLevel"].text())
+
+
+def _asks_for_nothing(name: str, field: Field, queues: Container[str]) -> bool:
+    match name:
+        case "queue":
+            return field.text() in queues
+        case "networkTopology":
+            return not holds_by_topology(field)
+        case "topologyConstraint":
+            return not holds_by_level(field)
+        case "preemptibility":
+            return field.text() == "preemptible"
+        case "preemptionDelay":
+            return not field.text().strip("0hms")
+        case _:
+            return False

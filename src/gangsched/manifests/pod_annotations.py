@@ -1,4 +1,4 @@
-"""Gang annotations that ask for more than is modelled: Koordinator's, YuniKorn's and Kueue's.
+"""Annotations that ask for more than is modelled: of Koordinator, YuniKorn, Kueue and KAI.
 
 ``gangsched.membership`` reads the name and the minimum of a Koordinator gang and of a group of
 Kueue. The other annotations change what the gang means.
@@ -7,7 +7,10 @@ Rules:
   R1  an annotation that asks for what the library does is honoured. One that only describes the
       gang is read as nothing. Any other holds the pod, or the pods of the group;
   R2  on a group, the annotation of groups is the bundle, unless it is in a tree: see ``podgroups``;
-  R3  a pod of a group that Kueue does not admit as a whole is no member of a gang; a note says so.
+  R3  Kueue's name of a group of pod sets wants them in one topology domain. Kueue chooses the nodes
+      and states them in the node selector of the pods, with the name of its workload. A pod without
+      that name is not Kueue's, and is held: nobody else knows which pods the group has;
+  R4  a pod of a group that Kueue does not admit as a whole is no member of a gang; a note says so.
 """
 
 from __future__ import annotations
@@ -43,10 +46,16 @@ _YUNIKORN: Final = (
     "yunikorn.apache.org/task-group-name",
     "yunikorn.apache.org/schedulingPolicyParameters",
 )
+_TOGETHER: Final = "kueue.x-k8s.io/podset-group-name"
+_ADMITTED: Final = "kueue.x-k8s.io/workload"
+_KAI: Final = ("gpu-fraction", "gpu-fraction-num-devices", "gpu-memory")
+"""What KAI Scheduler reads instead of a request for a GPU."""
 
 HELD_ANNOTATIONS: Final = (
     *(f"{_KOORDINATOR}{name}" for name, allowed in _ALLOWED.items() if allowed is not None),
     *_YUNIKORN,
+    *_KAI,
+    _TOGETHER,
 )
 """The annotations that hold a pod or a group, unless their value asks for what is done anyway."""
 
@@ -67,6 +76,9 @@ def held_by_annotations(
     """
     what = "the pods of the group are" if of_group else "the pod is"
     names: dict[str, str] = {}
+    always: tuple[str, ...] = (*_YUNIKORN, *_KAI)
+    if not annotations[_ADMITTED].text():
+        always = (*always, _TOGETHER)
     for key, field in annotations.entries():
         if bundles and key == _BUNDLE:
             continue
@@ -74,7 +86,7 @@ def held_by_annotations(
             allowed = _ALLOWED.get(key.removeprefix(_KOORDINATOR), ())
             if allowed is not None and field.text() not in allowed:
                 names[key] = field.text()
-        elif key in _YUNIKORN and field.text():
+        elif key in always and field.text():
             names[key] = field.text()
         elif key in _POD_BY_POD and field.text() == "true" and not of_group:
             manifest.note(f"metadata.annotations.{key}: the pods of its group start one by one")

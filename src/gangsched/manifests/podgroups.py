@@ -9,6 +9,8 @@ Rules:
   R3  ``scheduleTimeoutSeconds: 0`` means no timeout, as in scheduler-plugins;
   R4  Volcano's ``minTaskMember`` gives the minima of roles. If they add up to more than
       ``minMember``, they are ignored, as Volcano does; a note says so;
+      ``subGroupPolicy`` gives roles of copies: see ``sub_groups``. If they need more pods than
+      ``minMember``, this is the minimum, since Volcano starts a group by both;
   R5  a field that is not modelled holds the pods of the group: see ``group_fields``;
   R6  Koordinator's annotation of groups is the bundle, on a group of any dialect;
   R7  the restart policy is annotations on a group of any dialect: see ``restarts``;
@@ -32,9 +34,10 @@ from gangsched.manifests.fields import Field
 from gangsched.manifests.group_fields import held, is_composite, is_in_tree
 from gangsched.manifests.manifest import Manifest, read_name
 from gangsched.manifests.restarts import restarts_of
+from gangsched.manifests.sub_groups import read_sub_groups
 from gangsched.model import GroupKey, PodGroup, PreemptionPolicy, Topology, group_key
 
-__all__ = ["group_of", "read_core_group", "read_group"]
+__all__ = ["bundle_of", "check_manifest", "group_of", "read_core_group", "read_group"]
 
 _PREEMPTION: Final = tuple(policy.value for policy in PreemptionPolicy)
 _GROUPS: Final = "gang.scheduling.koordinator.sh/groups"
@@ -48,12 +51,10 @@ def read_group(manifest: Manifest) -> PodGroup:
         ManifestError: A field is malformed.
         InvalidValueError: *manifest* is not a Manifest.
     """
-    _check_manifest(manifest)
+    check_manifest(manifest)
     spec = manifest.document["spec"]
     minimum = spec["minMembers"] if spec["minMembers"].given else spec["minMember"]
     group = group_of(manifest, minimum, spec, default=1, priority=manifest.classes.asked_by(spec))
-    reasons = tuple(held(manifest, core=False))
-    group = evolve(group, bundle=_bundle_of(manifest), unmodelled=reasons, **restarts_of(manifest))
     tasks = spec["minTaskMember"]
     counts = {task: field.whole(least=0) for task, field in tasks.entries()}
     if any(not task or "/" in task for task in counts):
@@ -61,8 +62,17 @@ def read_group(manifest: Manifest) -> PodGroup:
     roles = {task: count for task, count in counts.items() if count}
     if sum(roles.values()) > group.min_available:
         manifest.note(f"{tasks.path} adds up to more than {spec['minMember'].path} and was ignored")
-        return group
-    return evolve(group, roles=roles)
+        roles = {}
+    subs = read_sub_groups(manifest, group.min_available, roles)
+    return evolve(
+        group,
+        roles=subs.roles,
+        min_available=max(group.min_available, subs.needed),
+        labelled_roles=subs.labelled,
+        bundle=bundle_of(manifest),
+        unmodelled=(*held(manifest), *subs.reasons),
+        **restarts_of(manifest),
+    )
 
 
 def read_core_group(manifest: Manifest) -> PodGroup:
@@ -75,7 +85,7 @@ def read_core_group(manifest: Manifest) -> PodGroup:
         ManifestError: A field is malformed.
         InvalidValueError: *manifest* is not a Manifest.
     """
-    _check_manifest(manifest)
+    check_manifest(manifest)
     spec = manifest.document["spec"]
     policy = spec["schedulingPolicy"]
     if policy["gang"].given == policy["basic"].given:
@@ -99,7 +109,7 @@ def read_core_group(manifest: Manifest) -> PodGroup:
         priority=manifest.classes.asked_by(spec),
         created_at=manifest.at,
         topology=Topology(labels[0]) if len(labels) == 1 else None,
-        bundle=() if is_in_tree(manifest) else _bundle_of(manifest),
+        bundle=() if is_in_tree(manifest) else bundle_of(manifest),
         preemption_policy=PreemptionPolicy(policy_of_preemption) if policy_of_preemption else None,
         evicted_whole=_is_evicted_whole(spec["disruptionMode"]),
         unmodelled=tuple(held(manifest, core=True)),
@@ -161,12 +171,12 @@ def _is_evicted_whole(mode: Field) -> bool:
     return mode.value == "PodGroup"
 
 
-def _check_manifest(manifest: object) -> None:
+def check_manifest(manifest: object) -> None:
     if not isinstance(manifest, Manifest):
         raise InvalidValueError("manifest", manifest, "a Manifest, see read_manifest")
 
 
-def _bundle_of(manifest: Manifest) -> tuple[GroupKey, ...]:
+def bundle_of(manifest: Manifest) -> tuple[GroupKey, ...]:
     """Return the groups in Koordinator's annotation; none if it is absent."""
     field = manifest.document["metadata"]["annotations"][_GROUPS]
     text, expected = field.text(), 'a JSON list such as ["namespace/name"]'

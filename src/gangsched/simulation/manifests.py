@@ -21,6 +21,7 @@ from gangsched.events import NodeAdded, ObjectChanged, PodAdded, PodGroupAdded
 from gangsched.manifests.cluster_objects import OBJECT_KINDS, read_object
 from gangsched.manifests.fields import Field
 from gangsched.manifests.group_fields import GROUP_KINDS
+from gangsched.manifests.kai_groups import read_kai_group
 from gangsched.manifests.manifest import Manifest, read_manifest
 from gangsched.manifests.podgroups import read_core_group, read_group
 from gangsched.manifests.pods import read_node
@@ -67,6 +68,9 @@ _READERS: Final[dict[tuple[str, str], _Reader]] = {
             "scheduling.volcano.sh/v1beta1",
         )
     },
+    ("scheduling.run.ai/v2alpha2", "PodGroup"): lambda manifest: _group_added(
+        manifest, read_kai_group
+    ),
     # Kubernetes has had several versions of its own groups; the fields read here are in all.
     **{
         ("scheduling.k8s.io", kind): lambda manifest: _group_added(manifest, read_core_group)
@@ -197,7 +201,7 @@ def load_manifests(
     """Return the objects of a manifest as arrivals.
 
     Known are ``Node``, ``Pod``, ``Job``, ``Gang``, ``TFJob``, ``PyTorchJob``, ``MPIJob``,
-    ``PodGroup`` in the dialects of scheduler-plugins, Kubernetes and Volcano,
+    ``PodGroup`` in the dialects of scheduler-plugins, Kubernetes, Volcano and KAI Scheduler,
     ``CompositePodGroup``, ``PriorityClass``, ``RuntimeClass``, and lists of any kind. So are the
     kinds of ``gangsched.cluster_objects`` that have no pods of their own. An object with
     ``generateName`` gets a name that is the same each time.
