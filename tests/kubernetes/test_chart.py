@@ -68,8 +68,12 @@ RESTARTED = {
     "scheduling.x-k8s.io": "v1alpha1",
     "scheduling.sigs.k8s.io": "v1alpha1",
     "scheduling.volcano.sh": "v1beta1",
+    "scheduling.run.ai": "v2alpha2",
 }
-VOLCANO = ("scheduling.volcano.sh",)
+ANNOTATIONS = {
+    "scheduling.volcano.sh": "scheduling.volcano.sh/group-name",
+    "scheduling.run.ai": "pod-group-name",
+}
 SHIPPED = "podgroups.scheduling.x-k8s.io"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gangsched"
 Object = dict[str, Any]
@@ -470,7 +474,7 @@ class Story:
             return
         named = {LABELS[group]: name} if group in LABELS else {}
         own = {"group": name} if group == "scheduling.k8s.io" else {}
-        told = {"scheduling.volcano.sh/group-name": name} if group in VOLCANO else {}
+        told = {ANNOTATIONS[group]: name} if group in ANNOTATIONS else {}
         self._pod(f"{name}-0", "small", labels=named, annotations=told, gpu=0, **own)
 
     def _pod(
@@ -586,7 +590,7 @@ def serves_own_definition(plane: ControlPlane) -> bool:
 @pytest.fixture
 def all_dialects(plane: ControlPlane) -> Iterator[None]:
     """Serve the PodGroups of every API that is read; Helm installs the definition of one."""
-    others = (("scheduling.sigs.k8s.io", "v1alpha1"), ("scheduling.volcano.sh", "v1beta1"))
+    others = [(group, RESTARTED[group]) for group in ("scheduling.sigs.k8s.io", *ANNOTATIONS)]
     for group, version in others:
         body = definition(group, version, "PodGroup", "podgroups")
         body["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, for a test"}

@@ -46,7 +46,11 @@ pytestmark = pytest.mark.once("the gangs are placed through kube-scheduler")
 
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gangsched"
-OTHERS: Final = {"scheduling.sigs.k8s.io": "v1alpha1", "scheduling.volcano.sh": "v1beta1"}
+OTHERS: Final = {
+    "scheduling.sigs.k8s.io": "v1alpha1",
+    "scheduling.volcano.sh": "v1beta1",
+    "scheduling.run.ai": "v2alpha2",
+}
 Object = dict[str, Any]
 
 

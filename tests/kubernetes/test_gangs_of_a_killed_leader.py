@@ -160,7 +160,7 @@ class Cluster:
         return all(self._says(name, spelled) for name, spelled in self.gangs.items())
 
     def _says(self, name: str, spelled: Spelled) -> bool:
-        if spelled.api in ("", "scheduling.volcano.sh"):
+        if spelled.api in ("", "scheduling.volcano.sh", "scheduling.run.ai"):
             return len(self.saying(name)) >= 2
         version = "v1beta1" if spelled.api == "scheduling.k8s.io" else "v1alpha1"
         path = f"/apis/{spelled.api}/{version}/namespaces/{self.namespace}/podgroups/{name}"

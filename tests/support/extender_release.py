@@ -45,8 +45,15 @@ _LABELS: Final = {
     "scheduling.x-k8s.io": "scheduling.x-k8s.io/pod-group",
     "scheduling.sigs.k8s.io": "pod-group.scheduling.sigs.k8s.io",
 }
-_VOLCANO: Final = "scheduling.volcano.sh"
-_VERSIONS: Final = {**dict.fromkeys(_LABELS, "v1alpha1"), _VOLCANO: "v1beta1"}
+_ANNOTATIONS: Final = {
+    "scheduling.volcano.sh": "scheduling.volcano.sh/group-name",
+    "scheduling.run.ai": "pod-group-name",
+}
+_VERSIONS: Final = {
+    **dict.fromkeys(_LABELS, "v1alpha1"),
+    "scheduling.volcano.sh": "v1beta1",
+    "scheduling.run.ai": "v2alpha2",
+}
 
 
 def create_secret(installed: Installed, tls: TlsFiles) -> None:
@@ -248,8 +255,8 @@ class Workload:
                 raise
             return
         pod: dict[str, Any] = (
-            {"annotations": {"scheduling.volcano.sh/group-name": name}}
-            if group == _VOLCANO
+            {"annotations": {_ANNOTATIONS[group]: name}}
+            if group in _ANNOTATIONS
             else {"labels": {_LABELS[group]: name}}
         )
         pod["gpu"] = 0

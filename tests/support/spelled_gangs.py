@@ -21,6 +21,7 @@ _VERSIONS: Final = {
     "scheduling.x-k8s.io": "v1alpha1",
     "scheduling.sigs.k8s.io": "v1alpha1",
     "scheduling.volcano.sh": "v1beta1",
+    "scheduling.run.ai": "v2alpha2",
 }
 """By API group, the version of its PodGroups."""
 
@@ -68,6 +69,7 @@ SPELLED: Final = (
         api="scheduling.volcano.sh",
     ),
     Spelled("koordinator", (), _beside(f"{_KOORDINATOR}/name", f"{_KOORDINATOR}/min-available")),
+    Spelled("kai", (), (("pod-group-name", "{name}"),), api="scheduling.run.ai"),
     Spelled("kueue", ((f"{_KUEUE}-name", "{name}"),), ((f"{_KUEUE}-total-count", "{size}"),)),
 )
 """One for each row of the table of spellings."""

@@ -41,6 +41,7 @@ API_GROUPS: Final = (
     "scheduling.x-k8s.io",
     "scheduling.sigs.k8s.io",
     "scheduling.volcano.sh",
+    "scheduling.run.ai",
 )
 """The API groups with PodGroups that are read; the first has the highest precedence."""
 

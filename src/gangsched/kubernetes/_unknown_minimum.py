@@ -47,6 +47,7 @@ _APIS: Final = {
     "gang.scheduling.koordinator.sh/name": "scheduling.sigs.k8s.io",
     "scheduling.k8s.io/group-name": "scheduling.volcano.sh",
     "scheduling.volcano.sh/group-name": "scheduling.volcano.sh",
+    "pod-group-name": "scheduling.run.ai",
 }
 """By the name of a spelling, the API of the PodGroup that its project creates."""
 
