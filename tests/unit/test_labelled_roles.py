@@ -9,6 +9,7 @@ from attrs import evolve
 
 from gangsched import (
     Bind,
+    Gang,
     InMemoryCluster,
     InvalidPodGroupError,
     InvalidValueError,
@@ -25,8 +26,10 @@ from gangsched import (
     Scheduler,
     presets,
 )
-from gangsched.events import NodeAdded
+from gangsched.drivers.host import Host
+from gangsched.events import Event, NodeAdded
 from gangsched.model import LabelledRole
+from gangsched.simulation import Arrival, Simulator, Workload
 from gangsched.status import pod_group_status
 
 TREE = Role(2, minimum=2, roles={"leader": 1, "worker": 2})
@@ -228,3 +231,20 @@ def test_status_of_a_group_counts_the_copies_that_labels_number() -> None:
     pods = [each for number in (3, 8) for each in copy(number)]
     assert pod_group_status(numbered(minimum=2), pods).phase.value != "Pending"
     assert pod_group_status(numbered(minimum=2), pods[:3]).phase.value == "Pending"
+
+
+def test_simulation_counts_the_copies_that_labels_number() -> None:
+    node = Node(name="n", allocatable={"cpu": 4, "pods": 99})
+    events: list[Event] = [NodeAdded(node), PodGroupAdded(numbered(minimum=2))]
+    events += [PodAdded(each) for number in (3, 8) for each in copy(number)]
+    run = Simulator(Workload(Arrival(0.0, event) for event in events), presets.gang)
+    run.run(until=1.0)
+    assert [job.started_at for job in run.jobs] == [0.0]
+
+
+def test_host_counts_the_copies_that_labels_number() -> None:
+    group = numbered(minimum=2)
+    pods = tuple(each for number in (3, 8) for each in copy(number))
+    with Host(start=lambda _pod, _node: None, evict=lambda _pod, _node: None) as host:
+        host.tell(NodeAdded(Node(name="n", allocatable={"cpu": 4, "pods": 99})))
+        assert len(host.submit(Gang(group, pods)).wait(60.0)) == 4
