@@ -194,6 +194,12 @@ def test_annotation_of_koordinator_is_honoured_or_holds_the_pod(
     assert bool(found.event.pod.unmodelled) is held
 
 
+def test_match_policy_of_koordinator_counts_by_its_other_name() -> None:
+    for policy, starts_at_once in (("once-satisfied", True), ("waiting-and-running", False)):
+        annotations = {"pod-group.scheduling.sigs.k8s.io/match-policy": policy}
+        assert starts({}, annotations=annotations) is starts_at_once
+
+
 def test_task_groups_of_yunikorn_hold_the_pod() -> None:
     annotations = {"yunikorn.apache.org/task-group-name": "workers"}
     assert not starts({}, annotations=annotations)

@@ -367,7 +367,10 @@ def test_pod_with_a_part_of_a_gpu_is_held(name: str) -> None:
     (document,) = pods("a", 1)
     document["metadata"]["annotations"][name] = "0.5"
     assert pod_in(document).unmodelled == (name,)
-    assert starts([kai([leaf("a", 1)]), document], cpu=9)[0] == set()
+    group = kai([leaf("a", 1)])
+    assert starts([group, document], cpu=9)[0] == set()
+    group["metadata"]["annotations"] = {name: "0.5", "kueue.x-k8s.io/podset-group-name": "x"}
+    assert group_in(group).unmodelled == (), "it has annotations of its owner"
 
 
 def test_groups_of_other_labels_are_not_selected() -> None:

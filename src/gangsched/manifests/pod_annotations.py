@@ -37,11 +37,12 @@ _ALLOWED: Final[dict[str, tuple[str, ...] | None]] = {
     "waiting-time": None,
 }
 _BUNDLE: Final = f"{_KOORDINATOR}groups"
+_OTHER_NAMES: Final = {"pod-group.scheduling.sigs.k8s.io/match-policy": "match-policy"}
 _POD_BY_POD: Final = (
     "kueue.x-k8s.io/pod-group-fast-admission",
     "kueue.x-k8s.io/pod-group-serving",
 )
-_YUNIKORN: Final = (
+_YUNIKORN: Final[tuple[str, ...]] = (
     "yunikorn.apache.org/task-groups",
     "yunikorn.apache.org/task-group-name",
     "yunikorn.apache.org/schedulingPolicyParameters",
@@ -53,6 +54,7 @@ _KAI: Final = ("gpu-fraction", "gpu-fraction-num-devices", "gpu-memory")
 
 HELD_ANNOTATIONS: Final = (
     *(f"{_KOORDINATOR}{name}" for name, allowed in _ALLOWED.items() if allowed is not None),
+    *_OTHER_NAMES,
     *_YUNIKORN,
     *_KAI,
     _TOGETHER,
@@ -76,14 +78,16 @@ def held_by_annotations(
     """
     what = "the pods of the group are" if of_group else "the pod is"
     names: dict[str, str] = {}
-    always: tuple[str, ...] = (*_YUNIKORN, *_KAI)
-    if not annotations[_ADMITTED].text():
-        always = (*always, _TOGETHER)
+    always = _YUNIKORN
+    if not of_group:  # groups have annotations of their owners
+        is_placed = bool(annotations[_ADMITTED].text())
+        always = (*_YUNIKORN, *_KAI) if is_placed else (*_YUNIKORN, *_KAI, _TOGETHER)
     for key, field in annotations.entries():
         if bundles and key == _BUNDLE:
             continue
-        if key.startswith(_KOORDINATOR):
-            allowed = _ALLOWED.get(key.removeprefix(_KOORDINATOR), ())
+        if key.startswith(_KOORDINATOR) or key in _OTHER_NAMES:
+            name = _OTHER_NAMES.get(key, key.removeprefix(_KOORDINATOR))
+            allowed = _ALLOWED.get(name, ())
             if allowed is not None and field.text() not in allowed:
                 names[key] = field.text()
         elif key in always and field.text():
