@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gangsched import (
     Bind,
     Gang,
+    GroupKey,
     InMemoryCluster,
     InvalidPodGroupError,
     InvalidValueError,
@@ -18,10 +21,14 @@ from gangsched import (
     NodeName,
     Pod,
     PodAdded,
+    PodDeleted,
     PodGroup,
     PodGroupAdded,
+    PodGroupDeleted,
     PodGroupUpdated,
     PodRefused,
+    PodUID,
+    PodUpdated,
     Role,
     Scheduler,
     presets,
@@ -248,3 +255,56 @@ def test_host_counts_the_copies_that_labels_number() -> None:
     with Host(start=lambda _pod, _node: None, evict=lambda _pod, _node: None) as host:
         host.tell(NodeAdded(Node(name="n", allocatable={"cpu": 4, "pods": 99})))
         assert len(host.submit(Gang(group, pods)).wait(60.0)) == 4
+
+
+# Any order --------------------------------------------------------------------------------------
+
+STEPS = st.one_of(
+    st.tuples(st.just("pod"), st.integers(0, 5), st.sampled_from(["0", "1", "4", "9", "x", ""])),
+    st.tuples(st.just("gone"), st.integers(0, 5), st.just("")),
+    st.tuples(st.just("group"), st.integers(1, 2), st.just("")),
+    st.tuples(st.just("no group"), st.just(0), st.just("")),
+)
+
+
+def event_of(step: tuple[str, int, str], cluster: InMemoryCluster) -> Event | None:
+    """Return what happens; None if it cannot happen now."""
+    kind, number, replica = step
+    shown = cluster.pod_group(GroupKey("default/serve"))
+    before = cluster.pod(PodUID(f"p-{number}"))
+    match kind:
+        case "pod":
+            after = pod(f"p-{number}", app="a", replica=replica)
+            return PodAdded(after) if before is None else PodUpdated(after)
+        case "gone":
+            return None if before is None else PodDeleted(before.uid)
+        case "group":
+            after_group = numbered(minimum=number)
+            return PodGroupUpdated(after_group) if shown else PodGroupAdded(after_group)
+        case _:
+            return None if shown is None else PodGroupDeleted(shown.key)
+
+
+@given(st.lists(STEPS, min_size=6, max_size=20))
+def test_scheduler_that_saw_each_change_decides_as_one_that_is_rebuilt(
+    steps: list[tuple[str, int, str]],
+) -> None:
+    run = Run(PodGroup(name="other", min_available=1), cpu=0)
+    for step in steps:
+        if (event := event_of(step, run.cluster)) is not None:
+            run.take(event)
+    fresh = presets.gang(run.cluster)
+    fresh.rebuild(now=0.0)
+    for _ in range(2):
+        while fresh.schedule_one(now=0.0) is not None:
+            pass
+    room = NodeAdded(Node(name="m", allocatable={"cpu": 4, "pods": 99}))
+    run.cluster.apply(room)
+    decided: list[set[tuple[str, str]]] = []
+    for scheduler in (run.scheduler, fresh):
+        effects = [*scheduler.handle(room, now=0.0)]
+        while (more := scheduler.schedule_one(now=0.0)) is not None:
+            effects += more
+        scheduler._check()
+        decided.append({(each.uid, each.node) for each in effects if isinstance(each, Bind)})
+    assert decided[0] == decided[1]
