@@ -172,12 +172,21 @@ def _is_evicted_whole(mode: Field) -> bool:
 
 
 def check_manifest(manifest: object) -> None:
+    """Require a manifest.
+
+    Raises:
+        InvalidValueError: *manifest* is not a Manifest.
+    """
     if not isinstance(manifest, Manifest):
         raise InvalidValueError("manifest", manifest, "a Manifest, see read_manifest")
 
 
 def bundle_of(manifest: Manifest) -> tuple[GroupKey, ...]:
-    """Return the groups in Koordinator's annotation; none if it is absent."""
+    """Return the groups in Koordinator's annotation; none if it is absent.
+
+    Raises:
+        ManifestError: It is no list of keys.
+    """
     field = manifest.document["metadata"]["annotations"][_GROUPS]
     text, expected = field.text(), 'a JSON list such as ["namespace/name"]'
     try:
