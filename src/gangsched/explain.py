@@ -89,9 +89,9 @@ class Shortage:
         beside_others: Whether *fits* counts what fits while the other roles or groups have their
             minima. Otherwise no more would fit without them.
         copy_requests: For a role that consists of copies, what one copy requests, empty if they are
-            unlike; then *needed* and *fits* count copies, and *within* is the label of which a copy
-            needs one value. Without a role, they are the children of a group of groups. None if
-            they count members.
+            unlike; then *needed* and *fits* count copies. Without a role, they are the children of
+            a group of groups. None if they count members.
+        each_within: The label of which each of these copies needs one value; empty for none.
     """
 
     needed: int
@@ -104,6 +104,7 @@ class Shortage:
     group: GroupKey | None = None
     beside_others: bool = False
     copy_requests: Resources | None = None
+    each_within: str = ""
 
     @property
     def is_of_copies(self) -> bool:
@@ -121,14 +122,14 @@ class Shortage:
         if not self.exact:
             bound = "not all" if self.fits == self.needed - 1 else f"{self.fits} or fewer"
             bound = bound if self.fits else "none"
+        where = f" within {self.within}" if self.within else ""
         if self.copy_requests is not None:
             requests = self.copy_requests
             amounts = " and ".join(f"{requests.quantity(name)} {name}" for name in requests)
-            where = f" within one {self.within}" if self.within else ""
-            each = f": each needs {amounts}" if amounts else ""
+            one = f" within one {self.each_within}" if self.each_within else ""
+            each = f": each needs {amounts}" if amounts else ": each" * bool(one)
             what = "copies" if self.role else "children"
-            return f"{bound} of {self.needed} {what}{whose} fit{each}{where}"
-        where = f" within {self.within}" if self.within else ""
+            return f"{bound} of {self.needed} {what}{whose} fit{where}{each}{one}"
         if self.beside_others:
             others = (
                 "other groups" if self.group else "other roles" if self.role else "roles' minima"
@@ -158,10 +159,10 @@ class SearchBudgetExhausted:
     steps: int
 
     def __str__(self) -> str:
-        return (
-            f"not decided within {self.steps} steps: {min(self.placed, self.needed)} of"
-            f" {self.needed} members fit, and more may"
-        )
+        placed = f"{min(self.placed, self.needed)} of {self.needed} members fit, and more may"
+        if not self.placed:
+            placed = f"whether {self.needed} members fit is not known"
+        return f"the search for a placement was given up after {self.steps} steps: {placed}"
 
 
 @final
@@ -177,6 +178,8 @@ class UnschedulableMember:
         proof: For a gang that was tried as a whole, what is known of its members together.
         victim_steps: The steps of a search for victims that was cut short by its budget and found
             none: there may be some. 0 if it was not.
+        group: Its group, if several groups were tried together and the question is about another
+            one; otherwise None.
     """
 
     uid: PodUID
@@ -185,9 +188,11 @@ class UnschedulableMember:
     diagnosis: Diagnosis | None
     proof: Shortage | SearchBudgetExhausted | None = None
     victim_steps: int = 0
+    group: GroupKey | None = None
 
     def __str__(self) -> str:
-        what = f"pod {self.pod} does not fit: {self.reason}"
+        whose = f" of pod group {self.group}" if self.group else ""
+        what = f"pod {self.pod}{whose} does not fit: {self.reason}"
         if not self.victim_steps:
             return what
         return f"{what}; no victims were found within {self.victim_steps} steps, and some may exist"
