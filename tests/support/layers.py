@@ -108,7 +108,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     ),
     (Room((("events._changes", "events._effects", "events._notices"), ("events",))),),
     _each("values.checks"),
-    (*_each("membership values.form_table what_if listings"), _PROTOCOLS),
+    (*_each("membership values.form_table what_if listings trees"), _PROTOCOLS),
     _each("memory run_times gangs cluster_objects.claims_of_pods"),
     (*_each("overlay"), _PRIMITIVES),
     (
