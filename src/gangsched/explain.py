@@ -522,6 +522,8 @@ class PartlyRunning:
         roles = "".join(f", {some} of {least} {role}" for role, least, some in self.roles)
         roles += _some_of(self.in_copies)
         members = f"{self.members} of {self.min_available} members hold nodes{roles}"
+        if self.members > self.min_available and roles:  # enough, and too few of some part
+            members = f"{self.members} members hold nodes, but only{roles[1:]}"
         return f"runs in part: {members}; {rest}"
 
 

@@ -25,6 +25,7 @@ _LACKING: Final = 8
 """How many of more copies or groups are drawn that lack pods."""
 _ONE: Final = {"pods": "pod", "copies": "copy", "groups": "group"}
 _HEADINGS: Final = ("PART", "ON NODES")
+_BOXES: Final = ("├─ ", "└─ ", "│  ")
 
 
 @final
@@ -71,15 +72,16 @@ class Tree(tuple[TreeRow, ...]):
         """Whether it has copies of a role, or groups below a group."""
         return any(row.of != "pods" for row in self)
 
-    def lines(self, *, ascii_only: bool = False) -> list[str]:
+    def lines(self, encoding: str | None = "utf-8") -> list[str]:
         """Return the drawn tree, with a heading.
 
         Args:
-            ascii_only: Whether it is drawn without box characters.
+            encoding: That of what it is written to; None for any text. If it has no box characters,
+                the tree is drawn without them.
         """
         if not self:
             return []
-        marks = ("|- ", "`- ", "|  ") if ascii_only else ("├─ ", "└─ ", "│  ")
+        marks = _BOXES if _has_boxes(encoding) else ("|- ", "`- ", "|  ")
         cells = [_HEADINGS, *_drawn(_nested(self), marks)]
         width = max(len(name) for name, _counts in cells)
         return [f"{name.ljust(width)}   {counts}".rstrip() for name, counts in cells]
@@ -91,6 +93,14 @@ class Tree(tuple[TreeRow, ...]):
     def __str__(self) -> str:
         """Return the drawn tree."""
         return repr(self)
+
+
+def _has_boxes(encoding: str | None) -> bool:
+    try:
+        "".join(_BOXES).encode(encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 @final

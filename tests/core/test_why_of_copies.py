@@ -146,7 +146,7 @@ def test_lost_members_of_copies_are_named() -> None:
     assert isinstance(world.why, Running)
     world.lose("serve-decode-2-worker-0")
     assert str(world.why) == (
-        "runs in part: 15 of 13 members hold nodes, 2 of 3 decode, 2 of 3 decode/1/worker,"
+        "runs in part: 15 members hold nodes, but only 2 of 3 decode, 2 of 3 decode/1/worker,"
         " 2 of 3 decode/2/worker; no other member exists"
     )
     assert isinstance(world.why, PartlyRunning)

@@ -95,7 +95,7 @@ def test_of_many_copies_those_that_lack_pods_come_first_and_others_are_summed_up
     host.submit(64, 16)
     host.end("serve-decode-7-worker-0")
     assert len(host.tree()) == 68
-    assert host.tree().lines(ascii_only=True) == [
+    assert host.tree().lines("ascii") == [
         "PART                       ON NODES",
         "serve                      95 of 255 pods, needs 64",
         "`- decode                  23 of 64 copies, needs 16",
@@ -183,6 +183,13 @@ def test_names_are_printable() -> None:
     )
     assert Tree([row]).lines()[1] == "b\\n    0 of 0 pods"
     assert Tree().lines() == []
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "no such"])
+def test_tree_is_drawn_without_boxes_where_there_are_none(encoding: str) -> None:
+    host = Host()
+    host.submit(1, 1)
+    assert host.tree().lines(encoding)[2].startswith("`- decode ")
 
 
 def test_listing_counts_the_members_below_a_group_of_groups() -> None:

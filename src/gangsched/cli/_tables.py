@@ -74,11 +74,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, header: bool
 
 def drawn(tree: Tree) -> str:
     """Return a tree as it is drawn on standard output, with the characters that it can write."""
-    try:
-        "├─└│".encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return "\n".join(tree.lines(ascii_only=True))
-    return str(tree)
+    return "\n".join(tree.lines(sys.stdout.encoding))
 
 
 def print_documents(
