@@ -99,7 +99,8 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (Room((("constraints.*",), ("constraints",)), free=True),),
     (Room((("model.*",), ("model",)), free=True),),
     (
-        *_each("outcomes explain values.forms"),
+        *_each("outcomes values.forms"),
+        Room((("explain._unschedulable",), ("explain._answers",), ("explain",))),
         _tower(
             "cluster_objects",
             *("sets_of_pods", "service_files", "budgets", "classes", "namespaces"),
