@@ -29,6 +29,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._gang_rows import GangRow, gang_rows, read_gang_row
 from gangsched.kubernetes._running import ObservedScheduler
+from gangsched.kubernetes._scope import Scope
 from gangsched.kubernetes._survey import Survey
 from gangsched.testing import make_node, make_pod
 
@@ -195,3 +196,18 @@ def test_document_has_the_rows_of_the_tree(capsys: pytest.CaptureFixture[str]) -
         "needed": 2,
         "lacks": True,
     }
+
+
+def test_tree_names_no_group_of_a_namespace_that_must_not_be_read() -> None:
+    far = PodGroup(name="far", namespace="decode", min_available=1, parent=SERVE)
+    parent = PodGroup(name="serve", min_groups=1)
+    near = PodGroup(name="near", roles={"decode": Role(2, roles={"pod": 1})}, parent=SERVE)
+    row = row_of(*map(PodGroupAdded, (parent, far, near)))
+    scope = Scope(frozenset(["default"]))
+    found = scope.without_others(row.to_dict(), lambda key: key.startswith("decode/"))
+    assert [(each["group"], each["path"]) for each in found["tree"]] == [
+        (SERVE, ""),
+        ("(of another namespace)", ""),
+        *(("default/near", path) for path in ("", "decode", "decode/0", "decode/1")),
+    ]
+    assert "decode/1" in str(read_gang_row(found).tree)
