@@ -466,5 +466,5 @@ def _states_of_copies(tree: Tree) -> Iterator[str]:
     """Yield the state label of each copy of a role; of copies in copies, of both."""
     of_copies = {row.path for row in tree if row.of == "copies"}
     for row in tree:
-        if row.path.rpartition("/")[0] in of_copies and row.path not in of_copies:
+        if row.path.rpartition("/")[0] in of_copies:
             yield "whole" if not row.lacks else "partial" if row.held else "waiting"

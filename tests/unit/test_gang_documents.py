@@ -152,3 +152,13 @@ def test_group_of_groups_is_no_job_and_the_groups_below_name_it() -> None:
     ]
     assert (found.summary.gangs.submitted, found.summary.gangs.pending) == (1, 0)
     assert found.trees == ()
+
+
+def test_report_has_one_tree_for_all_groups_below_one() -> None:
+    parent = PodGroup(name="serve", min_groups=1)
+    middle = PodGroup(name="decode", min_groups=1, parent=parent.key)
+    child = PodGroup(name="a", min_available=1, parent=middle.key)
+    events = [PodGroupAdded(each) for each in (child, middle, parent)]
+    simulator = Simulator(Workload([Arrival(0.0, event) for event in events]), presets.gang)
+    simulator.run()
+    assert [tree[0].group for tree in report(simulator).trees] == [parent.key]

@@ -361,6 +361,14 @@ def test_copies_are_counted_by_state() -> None:
     assert set(copies().values()) == {0}
 
 
+def test_copies_of_copies_are_counted_with_them() -> None:
+    run = Run()
+    replica = Role(2, roles={"leader": 1, "worker": 1})
+    blocks = {"block": Role(3, roles={"replica": replica, "router": 1})}
+    run.tell(*gang("serve", roles=blocks, cpu=1).events())
+    assert run.value("gangsched_copies", state="waiting") == 9
+
+
 def test_age_goes_on_between_calls_if_the_instant_is_known() -> None:
     now = [0.0]
     run = Run(instant=lambda: now[0])

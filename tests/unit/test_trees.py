@@ -93,18 +93,20 @@ def test_roles_of_a_copy_are_shown_if_it_runs_in_part() -> None:
 def test_of_many_copies_those_that_lack_pods_come_first_and_others_are_summed_up() -> None:
     host = Host(*[4] * 24)
     host.submit(64, 16)
-    host.end("serve-decode-7-worker-0")
+    host.end("serve-decode-7-worker-0", *(f"serve-decode-0-worker-{n}" for n in range(3)))
+    host.end("serve-decode-0-leader-0")
     assert len(host.tree()) == 68
     assert host.tree().lines("ascii") == [
         "PART                       ON NODES",
-        "serve                      95 of 255 pods, needs 64",
-        "`- decode                  23 of 64 copies, needs 16",
+        "serve                      91 of 251 pods, needs 64",
+        "`- decode                  22 of 64 copies, needs 16",
         "   |- decode/7             3 of 3 pods, needs 4",
         "   |  |- decode/7/leader   1 of 1 pod",
         "   |  `- decode/7/worker   2 of 2 pods, needs 3",
-        *(f"   |- decode/{n}            0 of 4 pods" for n in range(24, 31)),
-        "   |- and 33 more          0 of 132 pods",
-        "   `- 23 more, whole       92 of 92 pods",
+        "   |- decode/0             0 of 0 pods, needs 4",
+        *(f"   |- decode/{n}            0 of 4 pods" for n in range(24, 30)),
+        "   |- and 34 more          0 of 136 pods",
+        "   `- 22 more, whole       88 of 88 pods",
     ]
 
 

@@ -331,7 +331,8 @@ def _trees(scheduler: Scheduler) -> Iterator[Tree]:
     """Yield the trees of which some part lacks pods, each family once. O(groups)."""
     for info in scheduler.registry:
         is_parent = info.spec is not None and info.spec.min_groups is not None
-        if (is_parent or info.has_copies) and not info.above:
+        is_root = scheduler.registry.root(info.key) == info.key
+        if (is_parent or info.has_copies) and is_root:
             tree = scheduler.tree(info.key)
             if any(row.lacks for row in tree):
                 yield tree

@@ -143,6 +143,14 @@ def test_malformed_tree_is_refused(change: Any) -> None:
         read_gang_row(document)
 
 
+@pytest.mark.parametrize("depth", [0, 3])
+def test_tree_has_one_root_and_no_gap(depth: int) -> None:
+    document = row_of(*copies()).to_dict()
+    document["tree"][1]["depth"] = depth
+    with pytest.raises(InvalidValueError, match="depth"):
+        read_gang_row(document)
+
+
 def test_named_gang_is_printed_with_its_tree(capsys: pytest.CaptureFixture[str]) -> None:
     survey = survey_of(*copies())
     _gang_get.get_gangs(survey, options())

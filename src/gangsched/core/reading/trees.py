@@ -59,7 +59,7 @@ class _Walk:
         group = GroupKey(sub.key) if sub.group is None else sub.group
         of, needed = "pods", least_needed(sub, lambda each: each.least)
         if sub.is_of_copies or sub.group is None:
-            of, needed = "groups" if sub.group is None else "copies", max(sub.wanted, 1)
+            of, needed = "groups" if sub.group is None else "copies", sub.wanted
             held, total = sum(map(self._is_met, sub.children)), len(sub.children)
         else:
             own = counted(needed, *self._counts(sub))
