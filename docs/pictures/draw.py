@@ -10,6 +10,7 @@ from pictures.extension_points import extension_points
 from pictures.gantt import gantt
 from pictures.permit_barrier import permit_barrier
 from pictures.queue_order import queue_order
+from pictures.replicas import replicas
 from pictures.runs import Run, trace_of
 from pictures.states import member_states, queue_places
 
@@ -41,6 +42,7 @@ def drawn() -> dict[str, str]:
     both = {_CAPTIONS[name]: ran[name] for name in ("pod_by_pod", "coscheduling")}
     whole = {_CAPTIONS["gang"]: ran["gang"]}
     return {
+        "replicas.svg": replicas(),
         "with-and-without.svg": gantt(both, title=title),
         "whole-gangs.svg": gantt(whole, title=title),
         "member-states.svg": member_states(),

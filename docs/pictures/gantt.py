@@ -35,7 +35,7 @@ def gantt(runs: dict[str, Run], *, title: str, width: float = 800) -> str:
     scale = (width - LEFT - RIGHT) / until
     heights = [sum(lanes * LANE + GAP for lanes in run.nodes.values()) for run in runs.values()]
     picture = Picture(width, TOP + sum(heights) + HEADING * len(runs) + 34, title)
-    jobs = sorted({one.job for run in runs.values() for one in run.held})
+    jobs = sorted({_name(one) for run in runs.values() for one in run.held})
     colours = {job: COLOURS[n % len(COLOURS)] for n, job in enumerate(jobs)}
     _stripes(picture, {**colours, "": FAINT})
     picture.text(16, 26, title, font_size=15, font_weight="bold")
@@ -62,8 +62,13 @@ def _stripes(picture: Picture, colours: dict[str, str]) -> None:
     picture.raw("</defs>")
 
 
+def _name(one: Held) -> str:
+    """Return what is drawn in one colour: a job, or a copy of a role of it."""
+    return f"{one.job}/{one.part}" if one.part else one.job
+
+
 def _idle(job: str) -> str:
-    return "idle-" + job.partition("/")[2]
+    return "idle-" + job.partition("/")[2].replace("/", "-")
 
 
 def _legend(picture: Picture) -> None:
@@ -92,8 +97,8 @@ def _held(
     for lane, count in spans(one):
         y, height = top + lane * LANE, count * LANE
         for since, until, fill in (
-            (one.since, works, f"url(#{_idle(one.job)})"),
-            (works, one.until, colours[one.job]),
+            (one.since, works, f"url(#{_idle(_name(one))})"),
+            (works, one.until, colours[_name(one)]),
         ):
             if until > since:
                 x, width = LEFT + since * scale, (until - since) * scale
@@ -103,7 +108,7 @@ def _held(
 
 
 def _label(picture: Picture, one: Held, x: float, y: float, *, dark: bool) -> None:
-    name = one.job.partition("/")[2].removesuffix("-0")
+    name = one.part or one.job.partition("/")[2].removesuffix("-0")
     halo = {"stroke": "#ffffff", "stroke_width": 3, "paint_order": "stroke"} if dark else {}
     fill = INK if dark else "#ffffff"
     picture.text(x + 4, y, name, font_size=9.5, font_weight="bold", **{**halo, "fill": fill})

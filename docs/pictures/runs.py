@@ -3,7 +3,8 @@
 Rules:
   R1  a pod holds its node from the call that assigned it until it has finished or released it;
   R2  a job works from when its quorum is bound: what its pods held before that was wasted;
-  R3  the library does not assign single GPUs: a pod is drawn on the first free ones of its node.
+  R3  the library does not assign single GPUs: a pod is drawn on the first free ones of its node;
+  R4  pods of one copy of a role, and groups below one group, are drawn next to each other.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from gangsched import (
     Bind,
@@ -20,6 +21,7 @@ from gangsched import (
     Effect,
     Event,
     NodeAdded,
+    Pod,
     PodRejected,
     PodUID,
     PodWaiting,
@@ -61,6 +63,8 @@ class Held:
         lanes: The numbers of the GPUs on the node, from 0.
         since: The instant from which it held them.
         until: The instant until which it held them; at most the end of the run.
+        part: The path of the copy of a role that the pod belongs to, such as ``decode/0``; empty
+            for a job without copies.
     """
 
     job: str
@@ -68,6 +72,7 @@ class Held:
     lanes: tuple[int, ...]
     since: float
     until: float
+    part: str = ""
 
 
 @define(eq=False)
@@ -97,9 +102,16 @@ class Run:
         """Run a trace on nodes of a shape, such as ``4x4``."""
         nodes = parse_nodes_shape(shape)
         start = Workload(tuple(Arrival(0.0, NodeAdded(node)) for node in nodes))
+        return cls.of_workload(start + load_trace(trace.splitlines(), file="trace"), make, until)
+
+    @classmethod
+    def of_workload(
+        cls, work: Workload, make: Callable[[ClusterState], Scheduler], until: float
+    ) -> Run:
+        """Run a workload, in which nodes come before the pods that they take."""
+        nodes = [each.event.node for each in work.arrivals if isinstance(each.event, NodeAdded)]
         run = cls({node.name: node.allocatable[GPU] // 1000 for node in nodes}, until=until)
         recorder = _Recorder(run)
-        work = start + load_trace(trace.splitlines(), file="trace")
         simulator = Simulator(work, make, observers=(recorder,))
         recorder.simulator = simulator
         simulator.run(until=until)
@@ -131,7 +143,7 @@ class _Recorder:
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
         """Record the pods that are assigned to a node."""
         self._close_what_ended(now)
-        for effect in effects:
+        for effect in sorted(effects, key=self._part_of):
             match effect:
                 case PodWaiting(uid, node) | Bind(uid, node):
                     if uid not in self.open:
@@ -140,6 +152,12 @@ class _Recorder:
                     self._close(uid, now)
                 case _:
                     pass
+
+    def _part_of(self, effect: Effect) -> str:
+        """Return the part of the pod of an effect; effects of others keep their order."""
+        assert self.simulator is not None
+        uid = getattr(effect, "uid", None)
+        return "" if uid is None else _part(self.simulator.cluster.pod(uid))
 
     def settled(self, now: float) -> None:
         """Record the jobs that work, and those that have ended."""
@@ -166,7 +184,7 @@ class _Recorder:
         taken = {lane for one in self.open.values() if one.node == node for lane in one.lanes}
         free = (lane for lane in range(self.run.nodes[node]) if lane not in taken)
         lanes = tuple(lane for lane, _ in zip(free, range(pod.requests[GPU] // 1000), strict=False))
-        self.open[uid] = Held(job.key, node, lanes, now, now)
+        self.open[uid] = Held(job.key, node, lanes, now, now, _part(pod))
 
     def _close_what_ended(self, now: float) -> None:
         assert self.simulator is not None
@@ -178,7 +196,12 @@ class _Recorder:
     def _close(self, uid: PodUID, now: float) -> None:
         one = self.open.pop(uid)
         if now > one.since:
-            self.run.held.append(Held(one.job, one.node, one.lanes, one.since, now))
+            self.run.held.append(evolve(one, until=now))
+
+
+def _part(pod: Pod | None) -> str:
+    """Return the copy of a role that a pod belongs to, by its path; empty for none."""
+    return "" if pod is None or pod.role is None else pod.role.rpartition("/")[0]
 
 
 def spans(held: Held) -> Iterator[tuple[int, int]]:

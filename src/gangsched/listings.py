@@ -139,12 +139,13 @@ class RunningRow:
 @final
 @frozen
 class GroupRow:
-    """A pod group.
+    """A pod group. The members of a group of groups are those of the groups below it.
 
     Attributes:
         key: ``namespace/name``.
         priority: Its priority.
-        min_available: The quorum; None while it is unknown.
+        min_available: The quorum; None while it is unknown. Of a group of groups, the least number
+            of members that start together.
         members: The number of members that count: with a node or without.
         pending: The number of members without a node.
         waiting: The number of members that wait on permit.

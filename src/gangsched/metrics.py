@@ -37,9 +37,11 @@ from gangsched.events import (
 from gangsched.model import GroupKey, PodUID
 from gangsched.options.quota import EXCEEDED
 from gangsched.primitives import quorum
+from gangsched.primitives.families import AWAITS_GROUPS
 from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.replay import RecordedScheduler
 from gangsched.scheduler import Scheduler
+from gangsched.trees import Tree
 
 __all__ = ["MeasuredScheduler", "Metrics"]
 
@@ -55,6 +57,7 @@ _STATES: Final[tuple[str, ...]] = (
     *("incomplete", "gated", "over_quota", "pending", "waiting", "binding", "started"),
     "partly_running",
 )
+_COPIES: Final[tuple[str, ...]] = ("waiting", "whole", "partial")
 
 
 @final
@@ -224,9 +227,9 @@ class Metrics:
     def collect(self) -> Iterator[Any]:
         """Return the current queue depths; called by the registry at a scrape.
 
-        Runtime complexity: O(n log n) for n queued entities, and O(pods).
+        Runtime complexity: O(n log n) for n queued entities, O(pods), and O(copies of roles).
         """
-        pods, groups, oldest = self._depths()
+        pods, groups, copies, oldest = self._depths()
         queued = self._families.GaugeMetricFamily(
             "scheduler_pending_pods",
             "Number of pending pods, by the queue.",
@@ -241,6 +244,14 @@ class Metrics:
         for name in _STATES:
             known.add_metric((self._profile, name), groups[name])
         yield known
+        parts = self._families.GaugeMetricFamily(
+            "gangsched_copies",
+            "Number of copies of roles, by state.",
+            labels=("profile", "state"),
+        )
+        for name in _COPIES:
+            parts.add_metric((self._profile, name), copies[name])
+        yield parts
         age = self._families.GaugeMetricFamily(
             "gangsched_oldest_pending_seconds",
             "For how long the oldest complete gang has waited for capacity; 0 if none waits.",
@@ -261,23 +272,24 @@ class Metrics:
             )
         return found
 
-    def _depths(self) -> tuple[dict[str, int], dict[str, int], float]:
-        """Return pods by queue, groups by state, and the age of the oldest gang that is tried."""
+    def _depths(self) -> tuple[dict[str, int], dict[str, int], dict[str, int], float]:
+        """Return pods by queue, groups and copies by state, and the age of the oldest gang."""
         pods: dict[str, int] = dict.fromkeys(_QUEUES, 0)
         groups: dict[str, int] = dict.fromkeys(_STATES, 0)
+        copies: dict[str, int] = dict.fromkeys(_COPIES, 0)
         held: dict[GroupKey, str] = {}  # groups that are not tried, and why
         since = math.inf
         with self._lock:
             if self._scheduler is None:
-                return pods, groups, 0.0
+                return pods, groups, copies, 0.0
             queue = self._scheduler.queue
             pods["active"] = _pods(queue.active)
             pods["backoff"] = _pods(queue.backoff)
             for entity in queue.unschedulable:
                 name = "gated" if queue.is_gated(entity) else "unschedulable"
                 pods[name] += len(entity)
-                if name == "gated" and entity.group is not None:
-                    held[entity.group.key] = entity.denial
+                if name == "gated":
+                    held |= {group.key: entity.denial for group in entity.groups}
             # a gated pod is not in the queue; kube-scheduler counts it under this name
             pods["gated"] += self._scheduler.gated_pods
             for info in self._scheduler.registry:
@@ -285,13 +297,19 @@ class Metrics:
                     continue
                 state = _state(info)
                 reason = held.get(info.key)
-                if state == "pending" and reason is not None and reason.startswith(EXCEEDED):
-                    state = "over_quota"
+                if state == "pending" and reason is not None:
+                    if reason.startswith(EXCEEDED):
+                        state = "over_quota"
+                    elif reason.startswith(AWAITS_GROUPS):
+                        state = "incomplete"  # others that start with it are
                 groups[state] += 1
+                if info.has_copies:
+                    for name in _states_of_copies(self._scheduler.tree(info.key)):
+                        copies[name] += 1
                 if state == "pending" and reason is None and info.complete_at is not None:
                     since = min(since, info.complete_at)
             now = self._last_call if self._instant is None else self._instant()
-        return pods, groups, 0.0 if since == math.inf else max(now - since, 0.0)
+        return pods, groups, copies, 0.0 if since == math.inf else max(now - since, 0.0)
 
     def _see(self, effect: Effect, now: float) -> None:
         match effect:
@@ -442,3 +460,11 @@ def _state(info: PodGroupInfo) -> str:
     if info.is_complete:
         return "pending"
     return "gated" if info.is_gated else "incomplete"
+
+
+def _states_of_copies(tree: Tree) -> Iterator[str]:
+    """Yield the state label of each copy of a role; of copies in copies, of both."""
+    of_copies = {row.path for row in tree if row.of == "copies"}
+    for row in tree:
+        if row.path.rpartition("/")[0] in of_copies:
+            yield "whole" if not row.lacks else "partial" if row.held else "waiting"

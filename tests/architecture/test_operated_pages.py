@@ -22,7 +22,7 @@ RIGHTS = ROOT / "docs" / "reference" / "rights.md"
 REFERENCE = ROOT / "docs" / "reference" / "metrics.md"
 PAGES = sorted((*(ROOT / "docs").rglob("*.md"), *(ROOT / "charts").rglob("*.txt")))
 METRIC = re.compile(
-    r"\b(?:gangsched|scheduler|leader_election|rest_client)_[a-z_]*(?:total|seconds|pods|groups"
+    r"\b(?:gangsched|scheduler|leader_election|rest_client)_[a-z_]*(?:total|seconds|pods|groups|copies"
     r"|status|demand|dropped|group|binds|objects|ready|bucket)\b"
 )
 SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})? [\d.e+-]+$")

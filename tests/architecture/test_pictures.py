@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 
-from pictures import draw, states
+from pictures import draw, replicas, states
 from pictures.moves import MEMBERS, QUEUE
 from pictures.runs import GPU, Run, spans
 
@@ -73,3 +74,30 @@ def test_every_state_and_place_is_drawn() -> None:
     for moves, picture in ((MEMBERS, states.member_states()), (QUEUE, states.queue_places())):
         boxes = set(re.findall(r'font-weight="bold">([\w ]+)<', picture))
         assert boxes == {name for move in moves for name in move}
+
+
+# Replicas ---------------------------------------------------------------------------------------
+
+
+def test_replicas_are_drawn_whole_and_next_to_each_other() -> None:
+    run = replicas.run()
+    for node in run.nodes:
+        begun = [one for one in run.held if one.node == node and one.since < replicas.LOST]
+        parts = [one.part for one in sorted(begun, key=lambda one: one.lanes)]
+        assert parts == sorted(parts)
+    first = Counter(one.part for one in run.held if one.since < replicas.LOST)
+    assert first == {f"decode/{number}": 4 for number in range(3)}
+
+
+def test_lost_worker_is_drawn_until_it_is_lost_and_from_when_it_is_there_again() -> None:
+    first, again = (one for one in replicas.run().held if one.node == "r1" and one.lanes == (1,))
+    assert (first.until, again.since) == (replicas.LOST, replicas.REPLACED)
+    assert first.part == again.part == "decode/0"
+
+
+def test_copies_have_labels_and_colours_of_their_own() -> None:
+    picture = replicas.replicas()
+    assert {f"decode/{number}" for number in range(4)} <= set(re.findall(r">([\w/]+)<", picture))
+    pairs = re.findall(r'fill="(#\w+)"[^>]*/>\n<text[^>]*>(decode/\d)<', picture)
+    fills = {part: fill for fill, part in pairs}
+    assert len(set(fills.values())) == 4

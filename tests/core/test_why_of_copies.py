@@ -10,21 +10,29 @@ from attrs import evolve
 
 from gangsched import (
     Bind,
+    GroupKey,
     InMemoryCluster,
     Node,
     NodeAdded,
     NodeName,
+    PodAdded,
     PodDeleted,
+    PodGroup,
+    PodGroupAdded,
     Role,
     Topology,
     gang,
     presets,
 )
 from gangsched.events import Bound
-from gangsched.explain import NotEnoughMembers, PartlyRunning, Running
+from gangsched.explain import NotEnoughMembers, PartlyRunning, Running, SearchBudgetExhausted
 from gangsched.gangs import Gang
+from gangsched.testing import make_pod
 
+GPU = "nvidia.com/gpu"
 RACK = Topology("rack")
+SERVE = GroupKey("default/serve")
+ROOM = {"cpu": 9, "pods": 99}
 
 
 def job(topology: Topology | None = None, minimum: int = 2, **fields: Any) -> Gang:
@@ -138,7 +146,7 @@ def test_lost_members_of_copies_are_named() -> None:
     assert isinstance(world.why, Running)
     world.lose("serve-decode-2-worker-0")
     assert str(world.why) == (
-        "runs in part: 15 of 13 members hold nodes, 2 of 3 decode, 2 of 3 decode/1/worker,"
+        "runs in part: 15 members hold nodes, but only 2 of 3 decode, 2 of 3 decode/1/worker,"
         " 2 of 3 decode/2/worker; no other member exists"
     )
     assert isinstance(world.why, PartlyRunning)
@@ -154,3 +162,109 @@ def test_copies_of_a_bundle_start_whole() -> None:
     bound = {pod.name for pod in world.cluster.pods() if pod.node_name}
     assert bound == {"b-0", *(f"serve-copy-0-pod-{number}" for number in range(3))}
     assert "waiting for 2 more copy/1/pod: 1 of 3 exist" in str(world.why)
+
+
+# What may mislead ------------------------------------------------------------------------------
+
+
+def in_block(block: str, rack: str, *gpus: int) -> list[NodeAdded]:
+    """Return the nodes of a rack of a block."""
+    labels = {"block": block, "rack": rack}
+    return [
+        NodeAdded(Node(name=NodeName(f"{rack}-{n}"), labels=labels, allocatable={**ROOM, GPU: gpu}))
+        for n, gpu in enumerate(gpus)
+    ]
+
+
+def test_copies_are_counted_within_the_domain_of_the_gang() -> None:
+    """Either block has room for some copies, both together for three, and the gang needs one."""
+    world = World()
+    world.tell(*in_block("b1", "r1", 4, 3), *in_block("b1", "r2", 3, 3))
+    world.tell(*in_block("b2", "r3", 4, 3), *in_block("b2", "r4", 3))
+    copies = {"decode": Role(4, 3, roles={"leader": 1, "worker": 3}, topology=RACK)}
+    world.tell(*gang("serve", roles=copies, gpu=1, topology=Topology("block")).events())
+    assert str(world.why).partition(": ")[2] == (
+        "at most 2 of 3 copies of role decode fit within block=b1: each needs 4 nvidia.com/gpu"
+        " within one rack"
+    )
+
+
+def test_surplus_copies_are_counted_where_the_gang_runs() -> None:
+    world = World()
+    world.tell(*in_block("b1", "r1", 9), *in_block("b2", "r2", 9))
+    copies = {"decode": Role(3, 1, roles={"leader": 1, "worker": 3}, topology=RACK)}
+    world.tell(*gang("serve", roles=copies, gpu=1, topology=Topology("block")).events())
+    assert str(world.why).endswith(
+        "at most 2 of 3 copies of role decode fit within block=b1: each needs 4 nvidia.com/gpu"
+        " within one rack"
+    )
+
+
+def test_children_are_counted_within_the_domain_of_their_parent() -> None:
+    world = World()
+    world.tell(*in_block("b1", "r1", 3), *in_block("b2", "r2", 3))
+    root = PodGroup(name="serve", min_groups=2, topology=Topology("block"))
+    world.tell(PodGroupAdded(root), *child(0), *child(1))
+    assert str(world.why) == (
+        "pod default/c0-0 of pod group default/c0 does not fit: at most 1 of 2 children of pod"
+        " group default/serve fit within block=b1: each needs 3 nvidia.com/gpu within one rack"
+    )
+
+
+def child(number: int) -> list[Any]:
+    """Return a child of three members that share a rack."""
+    group = PodGroup(name=f"c{number}", min_available=3, parent=SERVE, topology=RACK)
+    pods = [make_pod(f"c{number}-{n}", group=group.name, requests={GPU: 1}) for n in range(3)]
+    return [PodGroupAdded(group), *map(PodAdded, pods)]
+
+
+def test_reason_names_the_group_of_a_member_of_another_child() -> None:
+    world = World(3, 2)
+    world.tell(PodGroupAdded(PodGroup(name="serve", min_groups=1)), *child(0), *child(1), *child(2))
+    why: Any = world.scheduler.why("default/c2")
+    assert str(why).startswith("pod default/c1-0 of pod group default/c1 does not fit: at most 1")
+    assert why.unschedulable_member.group == "default/c1"
+    own = world.scheduler.why("default/c1")
+    assert str(own).startswith("pod default/c1-0 does not fit: at most 1")
+
+
+def test_member_of_a_single_group_is_named_without_the_group() -> None:
+    world = World(4, 3)
+    world.tell(*job(RACK).events())
+    assert world.why.unschedulable_member.group is None
+
+
+RACKS = ((4,), (7, 7, 6))
+
+
+def unlike(
+    budget: int, racks: Sequence[Sequence[int]], leader: int, worker: int, **sizes: int
+) -> World:
+    """Return a world of unlike pods that fit, and that only a search places."""
+    world = World()
+    world.scheduler = presets.gang(world.cluster, search_budget=budget)
+    for number, gpus in enumerate(racks):
+        world.tell(*in_block("b", f"r{number}", *gpus))
+    roles = {
+        "leader": Role(1, requests={GPU: leader}),
+        "worker": Role(sizes["workers"], requests={GPU: worker}),
+    }
+    copies = {"decode": Role(2, sizes["least"], roles=roles, topology=RACK)}
+    world.tell(*gang("serve", roles=copies).events())
+    return world
+
+
+def test_search_that_is_given_up_is_no_reason_of_nodes() -> None:
+    world = unlike(0, RACKS, 4, 3, workers=2, least=2)
+    assert isinstance(world.why.unschedulable_member.proof, SearchBudgetExhausted)
+    assert str(world.why).endswith(
+        "the search for a placement was given up after 0 steps: 5 of 6 members fit, and more may"
+    )
+    assert str(unlike(1, RACKS, 4, 3, workers=2, least=2).why) == "6 members hold nodes"
+
+
+def test_search_for_a_surplus_copy_that_is_given_up_is_no_reason_of_nodes() -> None:
+    world = unlike(2, [[6], [4, 5, 3]], 4, 3, workers=2, least=1)
+    assert str(world.why).startswith("runs: 3 of 6 members hold nodes")
+    assert "the search for a placement was given up after" in str(world.why)
+    assert "Insufficient" not in str(world.why)

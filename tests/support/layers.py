@@ -99,7 +99,8 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (Room((("constraints.*",), ("constraints",)), free=True),),
     (Room((("model.*",), ("model",)), free=True),),
     (
-        *_each("outcomes explain values.forms"),
+        *_each("outcomes values.forms"),
+        Room((("explain._unschedulable",), ("explain._answers",), ("explain",))),
         _tower(
             "cluster_objects",
             *("sets_of_pods", "service_files", "budgets", "classes", "namespaces"),
@@ -108,7 +109,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     ),
     (Room((("events._changes", "events._effects", "events._notices"), ("events",))),),
     _each("values.checks"),
-    (*_each("membership values.form_table what_if listings"), _PROTOCOLS),
+    (*_each("membership values.form_table what_if listings trees"), _PROTOCOLS),
     _each("memory run_times gangs cluster_objects.claims_of_pods"),
     (*_each("overlay"), _PRIMITIVES),
     (

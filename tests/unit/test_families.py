@@ -31,6 +31,7 @@ from gangsched import (
     presets,
 )
 from gangsched.testing import make_pod
+from gangsched.what_if import Insufficient, Sufficient
 from support.immediate_host import ImmediateHost
 
 SERVE = GroupKey("default/serve")
@@ -471,3 +472,29 @@ def test_parent_has_no_pods_of_its_own() -> None:
         PodGroup(name="c0", min_available=1, parent=SERVE, bundle=["default/c1"])
     with pytest.raises(InvalidPodGroupError, match="parent must be another group"):
         PodGroup(name="serve", min_groups=1, parent=SERVE)
+
+
+def test_smallest_change_of_a_parent_is_about_the_groups_that_it_wants() -> None:
+    host = Host(1)
+    host.tell(root(2))
+    ask = partial(host.scheduler.smallest_change, SERVE, node(7), most=3)
+    lacking = ask()
+    assert isinstance(lacking, Insufficient)
+    assert "no pod group whose parent is default/serve has pods" in str(lacking.why)
+    host.child(0)
+    one = ask()
+    assert isinstance(one, Insufficient)
+    assert (one.most, "1 of 2 can start" in str(one.why)) == (0, True)
+    host.child(1)
+    host.decide()
+    change = ask()
+    assert isinstance(change, Sufficient)
+    assert (change.nodes, change.at) == (1, 0.0)
+    host.tell(NodeAdded(node(8)))
+    host.decide()
+    started = ask()
+    assert isinstance(started, Sufficient)
+    assert (started.nodes, started.at) == (0, None)
+    host.child(2)
+    host.decide()
+    assert ask() == started, "the third child is not wanted"

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from gangsched import Resources, Role, Topology, gang, presets
+from gangsched import PodGroup, Resources, Role, Topology, gang, presets
 from gangsched.errors import ManifestError
-from gangsched.events import PodAdded, PodGroupAdded
-from gangsched.simulation import Arrival, OwnerDeleted, Simulator, Workload
+from gangsched.events import Event, NodeAdded, PodAdded, PodGroupAdded
+from gangsched.simulation import Arrival, OwnerDeleted, Simulator, Workload, report
 from gangsched.simulation.manifests import load_manifests
+from gangsched.testing import make_node, make_pod
 
 GPU = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
 REPLICA = {"count": 4, "minimum": 3, "roles": {"leader": 1, "worker": 3}, "topology": "rack"}
@@ -134,3 +135,30 @@ def test_deleting_a_member_takes_that_pod_only() -> None:
     there = {pod.key for pod in simulator.cluster.pods()}
     assert len(there) == 15
     assert lost not in there
+
+
+def test_group_of_groups_is_no_job_and_the_groups_below_name_it() -> None:
+    parent = PodGroup(name="serve", min_groups=1)
+    middle = PodGroup(name="decode", min_groups=1, parent=parent.key)
+    child = PodGroup(name="a", min_available=1, parent=middle.key)
+    events: list[Event] = [NodeAdded(make_node("n", cpu=1))]
+    events += [PodGroupAdded(each) for each in (child, middle, parent)]
+    events.append(PodAdded(make_pod("a-0", group="a", cpu=1)))
+    simulator = Simulator(Workload([Arrival(0.0, event) for event in events]), presets.gang)
+    simulator.run()
+    found = report(simulator)
+    assert [(job.key, job.above) for job in found.jobs] == [
+        ("default/a", ("default/serve", "default/decode"))
+    ]
+    assert (found.summary.gangs.submitted, found.summary.gangs.pending) == (1, 0)
+    assert found.trees == ()
+
+
+def test_report_has_one_tree_for_all_groups_below_one() -> None:
+    parent = PodGroup(name="serve", min_groups=1)
+    middle = PodGroup(name="decode", min_groups=1, parent=parent.key)
+    child = PodGroup(name="a", min_available=1, parent=middle.key)
+    events = [PodGroupAdded(each) for each in (child, middle, parent)]
+    simulator = Simulator(Workload([Arrival(0.0, event) for event in events]), presets.gang)
+    simulator.run()
+    assert [tree[0].group for tree in report(simulator).trees] == [parent.key]

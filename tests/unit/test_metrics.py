@@ -32,7 +32,9 @@ from gangsched import (
     PodUpdated,
     Profile,
     Quota,
+    Role,
     Scheduler,
+    gang,
     presets,
 )
 from gangsched.drivers import blocking
@@ -304,9 +306,67 @@ def test_gang_that_waits_for_something_else_has_no_age(make: Any) -> None:
     run.tell(PodAdded(make_pod("x-0", group="x", cpu=1)))
     run.decide()
     run.later(30)
-    assert run.states() == {"incomplete": 1, "gated": 1, "pending": 1}
+    assert run.states() == {"incomplete": 2, "gated": 1}
     assert run.value("gangsched_groups", state="over_quota") == 1
     assert run.oldest() == 0
+
+
+def test_groups_below_a_group_are_counted_and_the_parent_is_not() -> None:
+    run = Run()
+    run.nodes(4)
+    parent = PodGroup(name="serve", min_groups=2)
+    run.tell(PodGroupAdded(parent))
+    for name in ("a", "b", "c"):
+        run.tell(PodGroupAdded(PodGroup(name=name, min_available=2, parent=parent.key)))
+    run.tell(*(PodAdded(make_pod(f"b-{n}", group="b", cpu=1)) for n in range(2)))
+    run.later(30)
+    assert run.states() == {"incomplete": 1}, "it waits for a sibling"
+    run.tell(*(PodAdded(make_pod(f"a-{n}", group="a", cpu=2)) for n in range(2)))
+    run.later(30)
+    assert run.states() == {"pending": 2}
+    assert run.oldest() == 60
+    run.tell(*(PodAdded(make_pod(f"c-{n}", group="c", cpu=1)) for n in range(2)))
+    run.later(1)
+    assert run.states() == {"started": 2, "pending": 1}
+
+
+def test_complete_groups_have_no_age_while_they_wait_for_a_sibling() -> None:
+    run = Run()
+    run.nodes(8)
+    parent = PodGroup(name="serve", min_groups=3)
+    run.tell(PodGroupAdded(parent))
+    for name in ("a", "b"):
+        run.tell(PodGroupAdded(PodGroup(name=name, min_available=1, parent=parent.key)))
+        run.tell(PodAdded(make_pod(f"{name}-0", group=name, cpu=1)))
+    run.later(30)
+    assert (run.states(), run.oldest()) == ({"incomplete": 2}, 0)
+
+
+def test_copies_are_counted_by_state() -> None:
+    run = Run()
+    run.nodes(8)
+    copy = Role(3, 2, roles={"leader": 1, "worker": 3})
+    run.tell(*gang("serve", roles={"decode": copy}, cpu=1).events())
+
+    def copies() -> dict[str, float | None]:
+        names = ("waiting", "whole", "partial")
+        return {name: run.value("gangsched_copies", state=name) for name in names}
+
+    assert copies() == {"waiting": 3, "whole": 0, "partial": 0}
+    run.decide()
+    assert copies() == {"waiting": 1, "whole": 2, "partial": 0}
+    run.tell(PodDeleted(PodUID("default/serve-decode-0-worker-1")))
+    assert copies() == {"waiting": 1, "whole": 1, "partial": 1}
+    run.metrics.forget()
+    assert set(copies().values()) == {0}
+
+
+def test_copies_of_copies_are_counted_with_them() -> None:
+    run = Run()
+    replica = Role(2, roles={"leader": 1, "worker": 1})
+    blocks = {"block": Role(3, roles={"replica": replica, "router": 1})}
+    run.tell(*gang("serve", roles=blocks, cpu=1).events())
+    assert run.value("gangsched_copies", state="waiting") == 9
 
 
 def test_age_goes_on_between_calls_if_the_instant_is_known() -> None:

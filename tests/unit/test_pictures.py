@@ -16,6 +16,7 @@ from attrs import evolve
 
 from gangsched import presets
 from gangsched.events import NodeAdded
+from gangsched.model import GroupKey, NodeName
 from gangsched.simulation import Arrival, Simulator, Workload, load_nodes, load_trace, report
 from gangsched.simulation import pictures as drawing
 from gangsched.simulation.pictures import DrawnRun, picture
@@ -270,3 +271,29 @@ def test_picture_is_drawn_although_the_reader_of_the_report_is_gone(folder: Path
 def test_no_command_loads_matplotlib_without_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     printed_by("simulate", *WORKLOAD)
+
+
+# Groups below one group -------------------------------------------------------------------------
+
+
+def family(count: int) -> DrawnRun:
+    """Return a run of jobs on one node, of which the first ones are below one group."""
+    run = drawn("gang", *(f"{name},0,1,1,100,1\n" for name in "abcd"[: count + 1]))
+    above = (GroupKey("default/serve"), GroupKey("default/decode"))
+    jobs = [evolve(job, above=above, nodes=(NodeName("n-0"),)) for job in run.result.jobs[:count]]
+    return evolve(run, result=evolve(run.result, jobs=(*jobs, *run.result.jobs[count:])))
+
+
+def test_groups_below_one_group_are_drawn_beside_each_other_with_their_paths() -> None:
+    run = family(2)
+    bars = figure_of(run).axes[0].patches
+    places = [(round(bar.get_y(), 3), round(bar.get_height(), 3)) for bar in bars]
+    assert places[:2] == [(-0.4, 0.4), (0.0, 0.4)]
+    assert places[2][1] == 0.8
+    assert len({bar.get_facecolor() for bar in bars}) == 2
+    assert {"serve/decode/a", "serve/decode/b"} <= set(texts(run))
+    assert "serve/decode/c" not in texts(run)
+
+
+def test_groups_too_many_for_a_node_have_no_labels() -> None:
+    assert not [text for text in texts(family(4)) if text.startswith("serve/")]

@@ -123,7 +123,7 @@ def test_search_that_is_cut_short_names_the_quota_that_stopped_it() -> None:
     why = scheduler.why("default/g")
     proof = getattr(why, "unschedulable_member").proof  # noqa: B009
     assert isinstance(proof, SearchBudgetExhausted)
-    assert "not decided within 200 steps: 12 of 20 members fit, and more may" in str(why)
+    assert "given up after 200 steps: 12 of 20 members fit, and more may" in str(why)
     assert "the lab may use 12 GPUs" in str(why)
 
 

@@ -165,7 +165,8 @@ def _ask(simulator: Simulator, subject: Subject, shape: Node | None, most: int) 
     )
     starts = any(isinstance(change, Sufficient) for change in changes)
     ahead = None if starts else queue_ahead(simulator, group)
-    return Explanation(now, subject, why, changes, len(kinds[_KINDS:]), ahead)
+    tree = scheduler.tree(group)
+    return Explanation(now, subject, why, changes, len(kinds[_KINDS:]), ahead, tree=tree)
 
 
 def _events(options: argparse.Namespace, source: Source, simulator: Simulator) -> list[Event]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final, final
 
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
 
 from gangsched.cli._ahead import QueueAhead
 from gangsched.cli._subject import Subject
+from gangsched.cli._tables import drawn
 from gangsched.explain import (
     BackingOff,
     NoNodeFits,
@@ -20,6 +21,7 @@ from gangsched.explain import (
 from gangsched.model import GroupKey, Node
 from gangsched.options import Reservation
 from gangsched.simulation import LogEntry
+from gangsched.trees import Tree
 from gangsched.values.form_table import EFFECT
 from gangsched.values.seconds import format_span
 from gangsched.values.text import printable
@@ -122,6 +124,7 @@ class Explanation:
         history: What happened to the group, or to the pod, so far; None if that was not asked.
         reservation: The capacity that is reserved for a gang meanwhile; None if none is, or if the
             subject does not wait. The reason of another gang counts it as used.
+        tree: How the group stands part by part; without rows if there is no such group.
     """
 
     at: float
@@ -133,9 +136,11 @@ class Explanation:
     what_if: WhatIfAnswer | None = None
     history: tuple[LogEntry, ...] | None = None
     reservation: Reservation | None = None
+    tree: Tree = field(factory=Tree)
 
     def __str__(self) -> str:
         lines = [f"t={format_span(self.at)}  {self.subject.name}: {self._answer()}"]
+        trees = [drawn(self.tree)] if self.tree.is_nested else []
         if self.reservation is not None:
             lines.append(f"reserved: {self.reservation}")
         lines += dict.fromkeys(str(change) for change in self.changes)
@@ -146,7 +151,8 @@ class Explanation:
         if self.history is not None:
             lines.append("history:" if self.history else "history: none")
             lines += [f"  t={format_span(each.at)}  {each.message}" for each in self.history]
-        text = "\n".join(map(printable, lines))
+        first, *others = map(printable, lines)
+        text = "\n".join([first, *trees, *others])
         return text if self.what_if is None else f"{text}\n{self.what_if}"
 
     def _answer(self) -> str:
@@ -177,6 +183,7 @@ class Explanation:
             "smallest_changes": [_change(change) for change in self.changes],
             "reservation": None if self.reservation is None else asdict(self.reservation),
             "untried": self.untried,
+            "tree": [asdict(row) for row in self.tree],
             "ahead": None if self.ahead is None else self.ahead.to_dict(),
             "what_if": None if self.what_if is None else self.what_if.to_dict(),
             "history": None if self.history is None else [asdict(each) for each in self.history],

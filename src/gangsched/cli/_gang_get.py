@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from gangsched.cli._ask_scheduler import Said
 from gangsched.cli._files import BadInputError
-from gangsched.cli._tables import age_of, print_documents, table
+from gangsched.cli._tables import age_of, drawn, print_documents, table
 from gangsched.model import GroupKey
 from gangsched.values.text import printable
 
@@ -85,6 +85,9 @@ def _print_rows(rows: Sequence[GangRow], options: argparse.Namespace) -> None:
         print(nothing("gangs", options))
     else:
         print(_gang_table(rows, options))
+        for row in rows if options.keys else ():
+            if row.tree:
+                print(f"\n{drawn(row.tree)}")
 
 
 def _gang_table(
@@ -110,7 +113,7 @@ async def watch_gangs(now: Callable[[], Survey], options: argparse.Namespace) ->
 
     As JSON or YAML, each change is a document of its own, with the keys of the gangs that are gone.
     """
-    shown: dict[GroupKey, tuple[str, ...]] = {}
+    shown: dict[GroupKey, tuple[object, ...]] = {}
     while True:
         rows = gangs_named(now(), options)
         now_shown = {row.key: _but_age(row) for row in rows}
@@ -128,9 +131,9 @@ async def watch_gangs(now: Callable[[], Survey], options: argparse.Namespace) ->
         await asyncio.sleep(_LOOK)
 
 
-def _but_age(row: GangRow) -> tuple[str, ...]:
+def _but_age(row: GangRow) -> tuple[object, ...]:
     cells = _cells(row, wide=True)
-    return (*cells[:7], *cells[8:])
+    return (*cells[:7], *cells[8:], row.tree)
 
 
 def nothing(what: str, options: argparse.Namespace) -> str:

@@ -17,7 +17,7 @@ from gangsched.cli._cheapest import cheapest_first
 from gangsched.cli._explanation import Explanation
 from gangsched.cli._files import BadInputError
 from gangsched.cli._subject import Subject
-from gangsched.cli._tables import print_documents
+from gangsched.cli._tables import drawn, print_documents
 from gangsched.model import GroupKey
 from gangsched.model._node_kinds import kinds_of_nodes
 from gangsched.values.text import printable
@@ -196,6 +196,8 @@ def _print_row(row: GangRow) -> None:
         there = f"{row.have} of {row.needed} members are there"
     counts = f"{there}, {row.held} hold a node, {row.running} run"
     print(printable(f"pod group {row.key}: {row.phase or '-'}: {counts}"))
+    if row.tree:
+        print(drawn(row.tree))
     if row.reason:
         print(printable(f"why: {row.reason}"), flush=True)
 

@@ -8,12 +8,14 @@ Rules:
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from gangsched.trees import Tree
 from gangsched.values.text import printable
 
-__all__ = ["FORMATS", "age_of", "number_or_dash", "print_documents", "table"]
+__all__ = ["FORMATS", "age_of", "drawn", "number_or_dash", "print_documents", "table"]
 
 FORMATS: Final = ("table", "wide", "json", "yaml")
 """The values of ``--output``."""
@@ -68,6 +70,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, header: bool
         "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
+
+
+def drawn(tree: Tree) -> str:
+    """Return a tree as it is drawn on standard output, with the characters that it can write."""
+    return "\n".join(tree.lines(sys.stdout.encoding))
 
 
 def print_documents(

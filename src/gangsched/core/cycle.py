@@ -133,7 +133,7 @@ def _fail_alike(
         failure = Failure(member=record, reason=reason, diagnosis=found, proof=proof)
         fail(state, gang, failure, Tried.TOGETHER)
     else:
-        fail_alone(state, gang, alone, {}, found)
+        fail_alone(state, gang, alone, {}, found, failed.refused.proof)
     demand.blocked_at = blocked_at  # nothing was tried
 
 

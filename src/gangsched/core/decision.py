@@ -22,15 +22,22 @@ from gangsched.core.moves import notices
 from gangsched.core.moves.undo import Undo
 from gangsched.core.nodes.domains import EVERYWHERE
 from gangsched.core.placement.copies import shortage_of_surplus
-from gangsched.core.placement.proof import Proof, member_that_fits_nowhere, proof, why_not
+from gangsched.core.placement.proof import (
+    Proof,
+    given_up,
+    member_that_fits_nowhere,
+    proof,
+    why_not,
+)
 from gangsched.core.placement.shortage import shortage
 from gangsched.core.placement.task import Task
 from gangsched.core.preemption import nominations
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.cycle_state import CycleState
-from gangsched.explain import Diagnosis, Shortage
+from gangsched.explain import Diagnosis, SearchBudgetExhausted
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.standing import least_needed
 
 __all__ = ["decide", "fail_alone"]
 
@@ -78,6 +85,8 @@ def decide(state: State, gang: Gang, pods: Sequence[PodRecord], tried: Tried, un
                 found.explain(state, task, ready, tried)
         task.end()
         found.blamed, found.diagnosis = task.failed, task.diagnosis
+        if tried is Tried.ALONE and task.gave_up:
+            found.proof = SearchBudgetExhausted(_lacking_in_copy(task), 0, task.steps)
     except BaseException:
         state.table.rewind()
         raise
@@ -87,7 +96,7 @@ def decide(state: State, gang: Gang, pods: Sequence[PodRecord], tried: Tried, un
     if found.is_placed and not commit(state, gang, task, cycle_of, ready, tried, undo):
         return
     if tried is Tried.ALONE:
-        fail_alone(state, gang, pods, refused, found.diagnosis)
+        fail_alone(state, gang, pods, refused, found.diagnosis, found.proof)
     elif not found.is_placed:
         failure = _failure(state, gang, pods, ready, refused, found)
         fail(state, gang, evolve(failure, cycle=cycle_of(failure.member)), tried)
@@ -125,13 +134,21 @@ class _Found:
         """Find the member to blame, and a proof; nothing is placed."""
         if tried is Tried.TOGETHER:
             left = max(state.settings.search_budget - task.steps, 0)
-            self.proof = shortage(task) or proof(task, left)
+            needed = least_needed(task.gang.tree, task.lacking)
+            self.proof = shortage(task) or proof(task, left) or given_up(task, needed)
             nowhere = member_that_fits_nowhere(task)
             if nowhere is not None or (task.gang.tree.has_copies and not _fits_somewhere(task)):
                 task.failed = None
                 able = (r for r in ready if r.pod_class is not None and r.pod_class.memo.total)
                 task.blame(nowhere or next(able, ready[0]))
         task.blame(ready[0])
+
+
+def _lacking_in_copy(task: Task) -> int:
+    """Return how many members the first copy lacks of which none was placed."""
+    left = {record.leaf for record in task.unplaced()}
+    copies = (copy for copy in task.gang.tree.copies() if copy.is_in(left))
+    return next((n for copy in copies if (n := least_needed(copy, task.lacking)) > 0), 0)
 
 
 def _fits_somewhere(task: Task) -> bool:
@@ -163,6 +180,7 @@ def fail_alone(
     pods: Sequence[PodRecord],
     refused: _Refused,
     found: Diagnosis | None,
+    proof: Proof | None = None,
 ) -> None:
     """Tell the members that go alone why they found no node, and block their demand.
 
@@ -172,6 +190,7 @@ def fail_alone(
         pods: The members.
         refused: Those that PreFilter refuses.
         found: Why no node takes the first one of the others.
+        proof: That the search for a place of their copy was given up; None if it was not.
     """
     left = [r for r in pods if r.state is _UNSCHEDULED and r not in refused]
     if refused and not left:
@@ -181,7 +200,7 @@ def fail_alone(
         if record.state is _UNSCHEDULED:
             notices.tell(state, record, str(why))
     if left and found is not None:
-        _fail_unplaced(state, gang, left, found)
+        _fail_unplaced(state, gang, left, found, proof)
 
 
 def _fail_refused(state: State, gang: Gang, refused: _Refused) -> None:
@@ -198,19 +217,24 @@ def _fail_refused(state: State, gang: Gang, refused: _Refused) -> None:
 
 
 def _fail_unplaced(
-    state: State, gang: Gang, members: Sequence[PodRecord], found: Diagnosis
+    state: State,
+    gang: Gang,
+    members: Sequence[PodRecord],
+    found: Diagnosis,
+    proof: Proof | None = None,
 ) -> None:
     """Tell members that they found no node, and block their demand."""
     if gang.backoff_until > state.records.now:
         return  # it has failed for another member meanwhile
-    short: Shortage | None = None
+    known: Proof | None = None
     # that one of them fits says nothing of its copy
-    if any(leaf.key == members[0].leaf for copy in gang.tree.copies() for leaf in copy.leaves):
+    if any(copy.is_in((members[0].leaf,)) for copy in gang.tree.copies()):
         needed = lacking(state, gang)
-        short = shortage_of_surplus(Task(gang, members, state.records, state.cycle, needed))
-    reason = str(short or found)
+        task = Task(gang, members, state.records, state.cycle, needed)
+        known = shortage_of_surplus(task) or proof
+    reason = str(known or found)
     told = [record for record in members if record.told != reason]
-    failure = Failure(member=members[0], reason=reason, diagnosis=found, proof=short, told=told)
+    failure = Failure(member=members[0], reason=reason, diagnosis=found, proof=known, told=told)
     fail(state, gang, failure, Tried.ALONE)
 
 

@@ -10,19 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, Protocol, cast, final
 
-from attrs import fields, frozen
+from attrs import asdict, fields, frozen
 
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.explain import NotEnoughMembers, PartlyRunning, Running, Why
 from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._parents import members_needed, parent_tree, phase_of_parent
 from gangsched.kubernetes._sentences import reason_beside, sentence_of
 from gangsched.kubernetes._survey import Survey
 from gangsched.kubernetes._unknown_minimum import unknown_minimum
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase
 from gangsched.scheduler import Scheduler
 from gangsched.status import PodGroupPhase, pod_group_status
+from gangsched.trees import Tree, TreeRow
 
 __all__ = [
     "GangRow",
@@ -35,7 +37,7 @@ __all__ = [
     "read_gang_row",
 ]
 
-
+NO_TREE: Final = Tree()
 GATED: Final = "Gated"
 """The phase of a group that waits for the scheduling gates of its members alone."""
 REFUSED: Final = "Refused"
@@ -79,8 +81,10 @@ class GangRow:
         name: Its name.
         phase: Its phase, by its members; ``Gated`` if only scheduling gates keep it from being
             tried; ``Refused`` if all its pods have malformed labels.
-        needed: How many members start together; None while the minimum is unknown.
-        have: How many pods name it, with those whose labels are malformed.
+        needed: How many members start together; None while the minimum is unknown. Of a group of
+            groups, the least that do.
+        have: How many pods name it, with those whose labels are malformed. The members of a group
+            of groups are those of the groups below it.
         held: How many members hold a node.
         running: How many members run.
         succeeded: How many members have succeeded.
@@ -93,6 +97,7 @@ class GangRow:
         nodes: The nodes of its members, each once.
         message: What the running scheduler wrote of it; empty if it wrote nothing.
         restarts: How often it was restarted.
+        tree: How it stands part by part, if it has copies of a role, or groups below it.
     """
 
     namespace: str
@@ -111,6 +116,7 @@ class GangRow:
     nodes: tuple[str, ...]
     message: str
     restarts: int
+    tree: Tree = NO_TREE
 
     @property
     def key(self) -> GroupKey:
@@ -127,7 +133,8 @@ class GangRow:
         names = ("namespace", "name", "phase", "needed", "have", "held", "running", "succeeded")
         rest = ("failed", "restarts", "reason", "priority", "api", "message")
         found = {name: getattr(self, name) for name in (*names, *rest)}
-        return {**found, "age": round(self.age), "nodes": list(self.nodes)}
+        tree = [asdict(row) for row in self.tree]
+        return {**found, "age": round(self.age), "nodes": list(self.nodes), "tree": tree}
 
 
 @final
@@ -167,6 +174,8 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "int | None": (int, type(None)),
     "float": (int, float),
     "tuple[str, ...]": (list,),
+    "bool": (bool,),
+    "GroupKey": (str,),
 }
 
 
@@ -176,14 +185,37 @@ def read_gang_row(data: Mapping[str, Any]) -> GangRow:
     Raises:
         InvalidValueError: A field is missing, or has another type.
     """
+    given = _typed(GangRow, data)
+    given["nodes"] = tuple(map(str, given["nodes"]))
+    given["tree"] = _read_tree(data.get("tree", []))
+    return GangRow(**given)
+
+
+def _read_tree(data: object) -> Tree:
+    rows: list[TreeRow] = []
+    for each in cast("list[object]", data) if isinstance(data, list) else [data]:
+        if not isinstance(each, dict):
+            raise InvalidValueError("tree", each, "a row of a tree")
+        row = TreeRow(**_typed(TreeRow, cast("dict[str, Any]", each)))
+        if not 0 <= row.depth <= (rows[-1].depth + 1 if rows else 0) or (rows and not row.depth):
+            raise InvalidValueError("depth", row.depth, "at most one more than the row above has")
+        rows.append(row)
+    return Tree(rows)
+
+
+def _typed(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a row but its tree, each of the type that it should have."""
     given = dict[str, Any]()
-    for each in fields(GangRow):
+    for each in fields(kind):
+        if each.name == "tree":  # an older scheduler does not send one
+            continue
         value = data.get(each.name)
-        if each.name not in data or not isinstance(value, _TYPES[str(each.type)]):
+        expected = _TYPES[str(each.type)]
+        is_flag = isinstance(value, bool) and bool not in expected
+        if each.name not in data or is_flag or not isinstance(value, expected):
             raise InvalidValueError(each.name, value, f"a value of the type {each.type}")
         given[each.name] = value
-    given["nodes"] = tuple(map(str, given["nodes"]))
-    return GangRow(**given)
+    return given
 
 
 def gang_rows(survey: Survey, namespace: str | None = None) -> list[GangRow]:
@@ -236,7 +268,10 @@ def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> Gan
     info = survey.scheduler.registry.get(key)
     group = survey.cache.cluster.pod_group(key)
     facts = survey.cache.group_facts(key)
+    above = parent_tree(survey.scheduler.registry, key)
     needed = None if info is None else info.min_available
+    if above is not None:
+        needed = members_needed(above)
     live = [pod for pod in pods if not pod.is_finished]
     held = [pod for pod in live if pod.node_name is not None]
     ended = len(pods) - len(live)
@@ -249,6 +284,8 @@ def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> Gan
         stated = PodGroup(namespace=namespace, name=name, min_available=least)
     if stated is not None:
         phase = pod_group_status(stated, pods, membership=survey.cache.membership).phase
+    if above is not None:
+        phase = phase_of_parent(above, pods, survey.cache.membership)
     has_ended = phase in (PodGroupPhase.FINISHED, PodGroupPhase.FAILED)
     has_quorum = needed is not None and len(held) + ended >= needed
     is_whole = has_quorum and not isinstance(why, PartlyRunning)
@@ -280,7 +317,12 @@ def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> Gan
         nodes=tuple(dict.fromkeys(str(pod.node_name) for pod in held)),
         message=next(_messages(survey, key, (*pods, *malformed)), ""),
         restarts=0 if group is None else group.restarts,
+        tree=NO_TREE if info is None else _nested(survey.scheduler.tree(key)),
     )
+
+
+def _nested(tree: Tree) -> Tree:
+    return tree if tree.is_nested else NO_TREE
 
 
 def _refusal(cache: Cache, key: GroupKey) -> str:

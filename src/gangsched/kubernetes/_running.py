@@ -14,6 +14,7 @@ from attrs import frozen
 
 from gangsched.explain import NotAdmitted, PartlyRunning, Running, Why, in_utc
 from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._parents import groups_with_pods
 from gangsched.kubernetes._unknown_minimum import remedy
 from gangsched.listings import PendingRow
 from gangsched.model import GroupKey, Pod
@@ -40,9 +41,14 @@ class ObservedScheduler:
     now: float
 
     def members_of(self, key: GroupKey) -> list[Pod]:
-        """Return the pods of a group, in the order of their names. O(members log members)."""
-        info = self.scheduler.registry.get(key)
-        pods = (self.cache.cluster.pod(uid) for uid in (() if info is None else info.members))
+        """Return the pods of a group, in the order of their names. O(members log members).
+
+        Those of a group of groups are the pods of the groups below it.
+        """
+        registry = self.scheduler.registry
+        infos = (registry.get(each) for each in groups_with_pods(registry, key))
+        uids = (uid for info in infos if info is not None for uid in info.members)
+        pods = (self.cache.cluster.pod(uid) for uid in uids)
         return sorted((pod for pod in pods if pod is not None), key=lambda pod: pod.key)
 
     def reason(self, why: Why, pods: Collection[Pod]) -> str:

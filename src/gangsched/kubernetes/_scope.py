@@ -25,6 +25,7 @@ __all__ = ["MOST_REVIEWED", "NotReadableError", "Scope", "among", "scope_of"]
 
 MOST_REVIEWED: Final = 64
 _HIDDEN: Final = "(of another namespace)"
+_PATH: Final = "path"
 _KEY: Final = re.compile(
     r"(?<![\w./-])([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?"
 )
@@ -78,7 +79,8 @@ class Scope:
                     return [*map(cleaned, cast("list[object]", part))]
                 case dict():
                     given = cast("dict[str, Any]", part)
-                    return {name: cleaned(each) for name, each in given.items()}
+                    # the path of a part, such as ``decode/0``, is of its own group
+                    return {n: each if n == _PATH else cleaned(each) for n, each in given.items()}
                 case _:
                     return part
 

@@ -31,6 +31,7 @@ from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._discovery import API_GROUPS
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._owner import Owner
+from gangsched.kubernetes._parents import groups_with_pods
 from gangsched.kubernetes._shell import Shell
 from gangsched.listings import PendingRow
 from gangsched.model import GroupKey, Pod
@@ -106,8 +107,10 @@ class Survey:
         return found
 
     def members_of(self, key: GroupKey) -> list[Pod]:
-        """Return the pods of a group, in the order of their names."""
-        return self.members.get(key, [])
+        """Return the pods of a group, or of the groups below it, in the order of their names."""
+        groups = groups_with_pods(self.scheduler.registry, key)
+        found = [pod for each in groups for pod in self.members.get(each, ())]
+        return found if len(groups) == 1 else sorted(found, key=lambda pod: pod.key)
 
     def reason(self, why: Why, pods: Collection[Pod]) -> str:
         """Return why a group does not run."""

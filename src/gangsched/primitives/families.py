@@ -20,7 +20,10 @@ from gangsched.model import GroupKey, PodGroup
 from gangsched.primitives.gang_tree import SubGroup, group_tree, under, within
 from gangsched.primitives.registry import PodGroupRegistry
 
-__all__ = ["family_problem", "family_tree"]
+__all__ = ["AWAITS_GROUPS", "family_problem", "family_tree"]
+
+AWAITS_GROUPS: Final = "waiting for pod group"
+"""How a reason begins that names another group, which has to start together with one."""
 
 _OF_ALL: Final = ("priority", "schedule_timeout", "preemption_policy")
 
@@ -52,7 +55,7 @@ def family_problem(registry: PodGroupRegistry, root: GroupKey) -> str:
     """Return why the groups below a root cannot start, whatever their pods are; or ``""``."""
     spec = registry.spec(root)
     if spec is None:
-        return f"waiting for pod group {root}, a parent: it does not exist"
+        return f"{AWAITS_GROUPS} {root}, a parent: it does not exist"
     if spec.parent is not None:
         return f"pod group {root} is its own parent, by way of {spec.parent}"
     if spec.min_groups is None:

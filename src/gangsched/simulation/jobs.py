@@ -5,7 +5,7 @@ Its work begins when its quorum is bound, and not before. What a member holds un
 by a job that cannot run. A quorum has enough members of each role that has a minimum.
 
 Invariants (``_check`` checks I1, and I2 and I3 as far as the present shows):
-  I1  a pod is in one job;
+  I1  a pod is in one job; a group of groups has no pods, and is none: the groups below it are;
   I2  a job has begun exactly when as many members as its quorum were bound at one time;
   I3  a member holds its requests from its ``PodWaiting`` or ``Bind`` until it is bound and
       finished, rejected, failed to bind or deleted;
@@ -15,7 +15,7 @@ Invariants (``_check`` checks I1, and I2 and I3 as far as the present shows):
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, final
 
@@ -66,6 +66,7 @@ class JobRow:
         requests: What its pods request in total, when it had the most of them.
         run_seconds: How long its pods run, as the workload says: the longest; None without an end.
         time_limit: The time limit of its pods in seconds, the longest; None without one.
+        above: The keys of the groups above its group, the root first.
     """
 
     key: str
@@ -86,6 +87,7 @@ class JobRow:
     requests: Resources
     run_seconds: float | None
     time_limit: float | None
+    above: tuple[GroupKey, ...] = ()
 
     @property
     def wait(self) -> float | None:
@@ -164,6 +166,7 @@ class Job:
         asked: What its pods request, each with the number of pods, when it had the most of them.
         run_seconds: The longest run time of its pods; None without an end.
         time_limit: The longest time limit of its pods; None without one.
+        parents: The parent of each group, which all jobs of a run share.
     """
 
     key: str
@@ -190,6 +193,7 @@ class Job:
     asked: dict[Resources, int] = field(factory=dict[Resources, int])
     run_seconds: float | None = None
     time_limit: float | None = None
+    parents: Mapping[str, GroupKey] = field(factory=dict[str, GroupKey])
     _annotations: object = None
 
     def grow(self, pod: Pod) -> None:
@@ -224,7 +228,16 @@ class Job:
             requests=_total(tuple(self.asked.items())),
             run_seconds=self.run_seconds,
             time_limit=self.time_limit,
+            above=self._above(),
         )
+
+    def _above(self) -> tuple[GroupKey, ...]:
+        found: list[GroupKey] = []
+        parent = self.parents.get(self.key) if self.kind == "group" else None
+        while parent is not None and parent not in found:
+            found.append(parent)
+            parent = self.parents.get(parent)
+        return tuple(reversed(found))
 
     @property
     def quorum(self) -> int | None:
@@ -261,6 +274,7 @@ class Jobs:
         self._jobs: dict[tuple[str, str], Job] = {}
         self._of: dict[PodUID, Job] = {}
         self._past: list[tuple[int, JobRow]] = []
+        self._parents: dict[str, GroupKey] = {}
         self._numbers = 0
         self.idle: Account = Account()
         """The resources that jobs hold whose work has not begun."""
@@ -310,6 +324,12 @@ class Jobs:
 
     def add_group(self, group: PodGroup, *, now: float) -> None:
         """Record a group's specification."""
+        self._parents.pop(group.key, None)
+        if group.parent is not None:
+            self._parents[group.key] = group.parent
+        if group.min_groups is not None:
+            self.remove_group(group.key)
+            return
         job = self._job("group", group.key, is_gang=True)
         job.spec, job.namespace = group, group.namespace
         self._note_completeness(job, now)
@@ -438,7 +458,9 @@ class Jobs:
         # The kind is part of the key: a group, a controller's job and a pod may have one name.
         job = self._jobs.get((kind, key))
         if job is None:
-            job = self._jobs[kind, key] = Job(key, is_gang, kind, self._numbers)
+            job = self._jobs[kind, key] = Job(
+                key, is_gang, kind, self._numbers, parents=self._parents
+            )
             self._numbers += 1
         return job
 

@@ -7,7 +7,8 @@ Rules:
   R4  a colour never stands alone: lines differ in their dashes, too;
   R5  a title says what is drawn: of which resource a share is, and what is left out;
   R6  a legend is below its chart, because lines may be anywhere in it;
-  R7  time begins with the first pod. Waits of hours are drawn on a scale of decades, since most
+  R7  the groups below one group are drawn next to each other in one colour, with their paths;
+  R8  time begins with the first pod. Waits of hours are drawn on a scale of decades, since most
       jobs wait for seconds.
 """
 
@@ -21,6 +22,7 @@ from typing import Any, Final, final
 from attrs import frozen
 
 from gangsched.errors import InvalidValueError
+from gangsched.model import NodeName
 from gangsched.simulation._picture_page import page_of
 from gangsched.simulation.jobs import JobRow
 from gangsched.simulation.report import Report
@@ -35,6 +37,12 @@ FORMATS: Final = (".svg", ".html", ".png", ".pdf")
 _MOST_NODES: Final = 48
 _MOST_POINTS: Final = 2_000
 _MOST_BARS: Final = 4_000
+_BAR: Final = 0.8
+"""The height of a bar, of which groups below one group each have a part."""
+_LABELLED: Final = 0.2
+"""Which part of the time a bar must have to be labelled."""
+_LABELS_OF: Final = 3
+"""How many groups below one group have labels on a node."""
 _WIDTH: Final = 6.0
 _HEIGHT: Final = 2.2
 _TITLE: Final = 11
@@ -245,25 +253,36 @@ def _gantt(
     begin, end = span
     shown = nodes[:_MOST_NODES]
     rows = {name: row for row, name in enumerate(shown)}
+    colours: dict[str, int] = {}
+    beside = _beside(jobs)
     bars = 0
-    for number, job in enumerate(jobs):
+    for job in jobs:
+        colour = colours.setdefault(_root(job), len(colours))
         if job.started_at is None or bars >= _MOST_BARS:
             continue
         length = (end if job.finished_at is None else job.finished_at) - job.started_at
+        left = (job.started_at - begin) / scale
         for node in job.nodes:
             row = rows.get(str(node))
             if row is not None:
                 bars += 1
+                family = beside.get((_root(job), node), [job.key])
+                height = _BAR / len(family)
+                middle = row + _BAR * ((family.index(job.key) + 0.5) / len(family) - 0.5)
                 axis.barh(
-                    row,
+                    middle,
                     length / scale,
-                    left=(job.started_at - begin) / scale,
-                    height=0.8,
-                    color=f"C{number % 10}",
+                    left=left,
+                    height=height,
+                    color=f"C{colour % 10}",
                     alpha=0.6,
                     edgecolor="black",
                     linewidth=0.3,
                 )
+                if job.above and length >= _LABELLED * (end - begin) and len(family) <= _LABELS_OF:
+                    label = "/".join(key.partition("/")[2] for key in (*job.above, job.key))
+                    size = 6 / len(family)
+                    axis.text(left, middle, f" {printable(label)}", va="center", fontsize=size)
     more = f": {len(shown)} of the {len(nodes)} nodes that were used" * (len(nodes) > len(shown))
     cut = f"\nonly the first {bars} bars, one for each job on each of its nodes"
     cut *= bars >= _MOST_BARS
@@ -272,6 +291,20 @@ def _gantt(
     axis.invert_yaxis()
     axis.set_xlim(0, max((end - begin) / scale, 1e-9))
     axis.set_xlabel(unit)
+
+
+def _root(job: JobRow) -> str:
+    """Return the root above a job, or the job."""
+    return job.above[0] if job.above else job.key
+
+
+def _beside(jobs: Iterable[JobRow]) -> dict[tuple[str, NodeName], list[str]]:
+    """Return the groups below a root that were on a node, in the order of their paths."""
+    found: dict[tuple[str, NodeName], list[str]] = {}
+    for job in sorted((job for job in jobs if job.above), key=lambda job: (job.above, job.key)):
+        for node in job.nodes:
+            found.setdefault((_root(job), node), []).append(job.key)
+    return found
 
 
 def _waits(axis: Any, runs: Sequence[DrawnRun]) -> None:

@@ -43,6 +43,7 @@ _UNITS = {
 }
 MOST_TENANTS: Final = 8
 """The most tenants of which tables have a row; the JSON has all."""
+_MOST_TREES: Final = 4
 TO_LAST_ARRIVAL: Final = "  to last arrival"
 _GI_HOUR: Final = 2**30 * 3600
 
@@ -60,6 +61,11 @@ def print_report(result: Report, out: TextIO) -> None:
         rows = [(format_span(e.at), e.type, e.reason, e.object, e.message) for e in result.events]
         out.write(table_text(("TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows) + "\n\n")
     out.write(summary_text(result) + "\n")
+    for tree in result.trees[:_MOST_TREES]:
+        encoding = getattr(out, "encoding", None)
+        out.write("\n" + "\n".join(tree.lines(encoding)) + "\n")
+    if len(result.trees) > _MOST_TREES:
+        out.write(f"\nand {len(result.trees) - _MOST_TREES} more gangs of which parts lack pods\n")
 
 
 def _snapshot(snapshot: Snapshot, out: TextIO, *, with_namespace: bool) -> None:

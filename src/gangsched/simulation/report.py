@@ -20,6 +20,7 @@ from gangsched.events import Event
 from gangsched.explain import BackingOff, NoNodeFits
 from gangsched.model import GroupKey, Resources
 from gangsched.quantity import MILLI
+from gangsched.scheduler import Scheduler
 from gangsched.simulation._never_fit import is_scheduled_as_group, never_fit
 from gangsched.simulation.describe import LogEntry, PodRow, pod_rows
 from gangsched.simulation.jobs import JobRow
@@ -27,6 +28,7 @@ from gangsched.simulation.metrics import Distribution
 from gangsched.simulation.simulator import Simulator
 from gangsched.simulation.timeline import Timeline, Usage, usages
 from gangsched.simulation.workload import Input
+from gangsched.trees import Tree
 
 __all__ = [
     "SCHEMA",
@@ -204,6 +206,8 @@ class Report:
         events: The events and effects as log entries.
         jobs: Every job, in the order in which they became known.
         pending: The jobs that have not started, and why, as the scheduler answers.
+        trees: How the gangs stand that have copies of a role, and the groups of groups, if some of
+            their parts lack pods.
         timeline: What was used over the time of the run; empty unless it was watched.
         summary: The figures.
     """
@@ -216,6 +220,7 @@ class Report:
     events: tuple[LogEntry, ...] = field(repr=False)
     jobs: tuple[JobRow, ...] = field(repr=False)
     pending: tuple[Pending, ...] = field(repr=False)
+    trees: tuple[Tree, ...] = field(default=(), repr=False)
     timeline: tuple[Usage, ...] = field(default=(), repr=False)
     summary: Summary
 
@@ -297,6 +302,7 @@ def report(
         events=tuple(events),
         jobs=tuple(rows_of_jobs),
         pending=tuple(_pending(simulator)),
+        trees=tuple(_trees(simulator.scheduler)),
         timeline=tuple(usages(timeline.points, rows_of_jobs)) if timeline else (),
         summary=summary,
     )
@@ -319,6 +325,17 @@ def _pending(simulator: Simulator) -> Iterator[Pending]:
             # the instant has a field of its own, so the text is without it
             tried_at, why = why.tried_at, evolve(why, is_of_last_attempt=False)
         yield Pending(job.key, type(why).__name__, str(why), tried_at)
+
+
+def _trees(scheduler: Scheduler) -> Iterator[Tree]:
+    """Yield the trees of which some part lacks pods, each family once. O(groups)."""
+    for info in scheduler.registry:
+        is_parent = info.spec is not None and info.spec.min_groups is not None
+        is_root = scheduler.registry.root(info.key) == info.key
+        if (is_parent or info.has_copies) and is_root:
+            tree = scheduler.tree(info.key)
+            if any(row.lacks for row in tree):
+                yield tree
 
 
 def _tenants(jobs: Iterable[JobRow], never: dict[str, None]) -> dict[str, Counts]:

@@ -65,6 +65,7 @@ def row(name: str = "train", **given: Any) -> Document:
         "message": "",
         "age": 7,
         "nodes": [],
+        "tree": [],
         **given,
     }
 

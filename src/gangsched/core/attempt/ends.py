@@ -135,7 +135,12 @@ def _note_refused(gang: Gang, failure: Failure) -> None:
     gang.refused = None
     if not failure.in_total:
         gang.refused = UnschedulableMember(
-            member.uid, member.pod.key, failure.reason, failure.diagnosis, failure.proof
+            member.uid,
+            member.pod.key,
+            failure.reason,
+            failure.diagnosis,
+            failure.proof,
+            group=member.info.key if gang.is_bundle and member.info is not None else None,
         )
 
 

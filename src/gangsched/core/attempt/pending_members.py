@@ -22,7 +22,7 @@ from gangsched.core.state import State
 from gangsched.core.state.running_groups import is_within
 from gangsched.model import GroupKey
 from gangsched.options.scheduling_unit import SchedulingUnit
-from gangsched.primitives.families import family_problem
+from gangsched.primitives.families import AWAITS_GROUPS, family_problem
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.standing import by_key, can_be_met, least_needed, unmet
@@ -348,17 +348,17 @@ def _family_problem(state: State, gang: Gang) -> str:
     while not may_start(tree):  # the child that keeps its parent from starting is named
         able = [child for child in tree.children if may_start(child)]
         if tree.group is not None:
-            return f"waiting for pod group {tree.group}: it is incomplete"
+            return f"{AWAITS_GROUPS} {tree.group}: it is incomplete"
         if len(tree.children) < tree.wanted or tree.is_optional or not tree.children:
             some = f"{len(able)} of {tree.wanted}"
-            return f"waiting for pod groups whose parent is {tree.key}: {some} can start"
+            return f"{AWAITS_GROUPS}s whose parent is {tree.key}: {some} can start"
         tree = next(child for child in tree.children if child not in able)
     return ""
 
 
 def waits_for(group: str, reason: str) -> str:
     """Return why a bundle waits for a group of it; ``why`` leaves the group out of its own."""
-    return f"waiting for pod group {group} of its bundle: {reason}"
+    return f"{AWAITS_GROUPS} {group} of its bundle: {reason}"
 
 
 def _disagreement(state: State, gang: Gang) -> str:

@@ -1,13 +1,14 @@
 """How many copies of a role fit at once, by counting what one of them lacks in each domain.
 
 Each class of members is counted by itself, and so are copies that lack different members: more may
-seem to fit than do. A count that is too small is a proof all the same.
+seem to fit than do. A count that is too small is a proof all the same. If what the copies are part
+of shares a domain, they are counted in the one that takes most of them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from gangsched.core.evaluation.pod_class import PodClass
@@ -15,7 +16,7 @@ from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.placement.task import Task
 from gangsched.explain import Shortage
 from gangsched.model import GroupKey
-from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.gang_tree import HOST, SubGroup
 from gangsched.primitives.standing import can_be_met, least_needed
 from gangsched.resources import Resources
 
@@ -45,16 +46,46 @@ def shortage_of_copies(task: Task, role: SubGroup, *, of_all: bool = False) -> S
     """
     if not role.is_of_copies:
         return None
-    fits, like = _like(task, role)
-    wanted = fits + sum(map(len, like.values())) if of_all else role.wanted
-    for copies in like.values():
-        if fits >= wanted:
-            break
-        most = _most(_needs(task, copies[0]), _domains(task, copies[0]))
-        fits += len(copies) if most is None else min(len(copies), most)
-    if fits >= wanted or not like:
+    run, like = _like(task, role)
+    wanted = run + sum(map(len, like.values())) if of_all else role.wanted
+    most = -1
+    best: Domain = EVERYWHERE
+    for domain in _around(task, role):
+        fits = run
+        for copies in like.values():
+            if fits >= wanted:
+                return None
+            room = _most(_needs(task, copies[0]), _domains(task, copies[0], domain))
+            fits += len(copies) if room is None else min(len(copies), room)
+        if fits > most:
+            most, best = fits, domain
+    if max(most, run) >= wanted or not like:
         return None
-    return _shortage(task, role, wanted, fits, like)
+    return _shortage(task, role, wanted, max(most, run), like, best)
+
+
+def _around(task: Task, role: SubGroup) -> Sequence[Domain]:
+    """Return the domains in one of which all copies of a role have to be."""
+    found: Sequence[Domain] = [EVERYWHERE]
+    for sub in _above(task.gang.tree, role):
+        if sub.within is not None and sub.within.required:
+            found = [each for under in found for each in _of(task, sub, under)]
+    return sorted(found, key=task.name) if found != [EVERYWHERE] else found
+
+
+def _above(tree: SubGroup, role: SubGroup) -> Iterator[SubGroup]:
+    """Yield what a sub group is part of, the root first, and itself."""
+    if tree.find(role.key) is not None:
+        yield tree
+        for child in tree.children if tree is not role else ():
+            yield from _above(child, role)
+
+
+def _of(task: Task, sub: SubGroup, under: Domain) -> Sequence[Domain]:
+    """Return the domains below another one in which a sub group with a constraint may be."""
+    assert sub.within is not None
+    pinned = task.pinned(sub, under)
+    return task.table.domains.at(sub.within.level, under) if pinned is None else pinned
 
 
 def _like(task: Task, role: SubGroup) -> tuple[int, _Like]:
@@ -70,17 +101,19 @@ def _like(task: Task, role: SubGroup) -> tuple[int, _Like]:
     return fits, like
 
 
-def _shortage(task: Task, role: SubGroup, wanted: int, fits: int, like: _Like) -> Shortage:
-    """Return the shortage of a role of which so many copies fit."""
+def _shortage(
+    task: Task, role: SubGroup, wanted: int, fits: int, like: _Like, best: Domain
+) -> Shortage:
+    """Return the shortage of a role of which so many copies fit in the best domain."""
     copy = next(iter(like.values()))[0]
     needs = _needs(task, copy)
-    is_free = not any(sub.find(role.key) for sub in task.gang.tree.constrained)
-    is_exact = len(like) == len(needs) == 1 and is_free and not any(map(task.asks_late, needs))
+    is_cut = any(sub.slices for sub in task.gang.tree.constrained)
+    is_exact = len(like) == len(needs) == 1 and not (is_cut or any(map(task.asks_late, needs)))
     group = role.group if len(task.gang.infos) > 1 else None
     if role.group is None:
         group = GroupKey(role.key)  # a group of groups
     level = copy.within.level if copy.within is not None and copy.within.required else ""
-    if not _domains(task, copy):
+    if not _domains(task, copy, EVERYWHERE):
         return Shortage(least_needed(role, task.lacking), 0, True, within=level, group=group)
     asked = Resources()
     for pod_class, number in needs.items() if len(like) == 1 else ():  # else they are unlike
@@ -91,9 +124,10 @@ def _shortage(task: Task, role: SubGroup, wanted: int, fits: int, like: _Like) -
         fits,
         is_exact,
         task.gang.path_of(role),
-        within=level,
+        within="" if best == EVERYWHERE else _label(task, best),
         group=group,
         copy_requests=asked,
+        each_within=level,
     )
 
 
@@ -107,10 +141,15 @@ def _needs(task: Task, copy: SubGroup) -> _Needs:
     return found
 
 
-def _domains(task: Task, copy: SubGroup) -> Sequence[Domain]:
-    """Return the domains of which a copy must be in one."""
+def _domains(task: Task, copy: SubGroup, under: Domain) -> Sequence[Domain]:
+    """Return the domains below another one of which a copy must be in one."""
     is_bound = copy.within is not None and copy.within.required
-    return task.domains(copy) if is_bound else [EVERYWHERE]
+    return _of(task, copy, under) if is_bound else [under]
+
+
+def _label(task: Task, domain: Domain) -> str:
+    """Return the label and the value of a domain, such as ``rack=r1``."""
+    return f"{HOST if isinstance(domain, int) else domain[-1][0]}={task.name(domain)}"
 
 
 def _most(needs: _Needs, domains: Sequence[Domain]) -> int | None:

@@ -32,7 +32,7 @@ from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.packing.pack import Impossible, Packed
 from gangsched.primitives.standing import least_needed
 
-__all__ = ["Proof", "member_that_fits_nowhere", "proof", "why_not"]
+__all__ = ["Proof", "given_up", "member_that_fits_nowhere", "proof", "why_not"]
 
 Proof: TypeAlias = Shortage | SearchBudgetExhausted
 
@@ -60,6 +60,11 @@ def proof(task: Task, budget: int) -> Proof | None:
     if asks_late:
         return _of_search(task, needed, budget)
     return _of_domains(task, budget) if tree.is_bound else _of_packing(task, budget)
+
+
+def given_up(task: Task, needed: int) -> SearchBudgetExhausted | None:
+    """Return that a search was given up, so that there may be a placement; None if none was."""
+    return SearchBudgetExhausted(needed, task.most, task.steps) if task.gave_up else None
 
 
 def _sentence(found: Proof, pod_class: PodClass, diagnosis: Diagnosis) -> str:

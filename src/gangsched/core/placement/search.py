@@ -44,12 +44,15 @@ def search(
         under: The domain that was chosen for the sub group above it.
     """
     tree = tree or task.gang.tree
-    if budget <= 0 or any(each.slices for each in tree.constrained):
+    if any(each.slices for each in tree.constrained):
         return False
     asks_late = task.asks_some_late
     is_like = not tree.children and len(task.pools.get(tree.key, {})) < 2
     if is_like and tree.within is None and not asks_late:
         return False  # of like members, counting was exact
+    if budget <= 0:
+        task.gave_up = True
+        return False
     left, point, is_placed = budget, task.save(), False
     for keys, domains in _ways(task, tree, under):
         if left <= 0:
@@ -67,6 +70,7 @@ def search(
             task.chosen.update(domains)
             break
     task.steps += budget - left
+    task.gave_up |= not is_placed and left <= 0
     return is_placed
 
 

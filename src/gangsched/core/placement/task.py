@@ -60,6 +60,7 @@ class Task:
         most_domains: The domains in which a search in every order has placed the most members; None
             without such a search. ``is_most_exact``: whether it has shown that no more fit there.
         steps: The steps that searches took.
+        gave_up: Whether a search ended for its budget, so that there may be a placement.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Task:
         self.most_domains: Mapping[str, Domain] | None = None
         self.is_most_exact: bool = True
         self.steps: int = 0
+        self.gave_up: bool = False
         self._used: dict[tuple[str, PodClass], int] = {}
         self._placed: dict[str, int] = {}
         self._cycle = cycle

@@ -9,12 +9,13 @@ Rules:
       eviction, for example), it may keep them with more nodes, so the search goes on;
   R4  all trials share one budget. A trial that is cut short proves nothing about its number;
   R5  a group that runs below its minimum, since a node was lost for example, has not started: it
-      starts once it has its minimum again. Whether its members go one by one does not matter.
+      starts once it has its minimum again. Whether its members go one by one does not matter;
+  R6  a group of groups has started once as many of the groups below it as it wants have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import count, islice
 
 from attrs import evolve
@@ -25,10 +26,21 @@ from gangsched.core.reading.why import why_of
 from gangsched.core.state import State
 from gangsched.errors import GangschedError, InvalidValueError, UnknownPodError
 from gangsched.events import GroupScheduled, NodeAdded, PodScheduled
-from gangsched.explain import BackingOff, NoNodeFits, NotEnoughMembers, PartlyRunning, Queued, Why
+from gangsched.explain import (
+    BackingOff,
+    NoNodeFits,
+    NotAdmitted,
+    NotEnoughMembers,
+    PartlyRunning,
+    Queued,
+    Running,
+    Why,
+)
 from gangsched.model import GroupKey, Node, NodeName, PodUID
 from gangsched.primitives import quorum
+from gangsched.primitives.families import AWAITS_GROUPS
 from gangsched.primitives.group_info import PodGroupInfo
+from gangsched.primitives.registry import PodGroupRegistry
 from gangsched.protocols import FourCalls
 from gangsched.what_if import Insufficient, SmallestChange, Sufficient
 
@@ -64,8 +76,10 @@ def search(
         InvalidValueError: The key is that of a pod.
     """
     known, gang = state.records.registry.get(key), state.records.gang_of.get(key)
-    if known is not None and _runs(known):
+    if known is not None and _runs(state, known):
         return Sufficient(key, shape, 0, now, None)
+    if known is not None and _is_parent(known):
+        gang = state.records.gangs.get(f"tree:{state.records.registry.root(key)}")
     if until is None:
         until = now if gang is None else max(now, gang.backoff_until)
     lacked = 0 if known is None else quorum.missing(known)
@@ -81,7 +95,7 @@ def search(
         info = _run_with(ahead, key, _fresh(ahead, shape, number), until)
         started_at = _started_at(ahead, info, lacked)
         has_run = started_at is not None and not ahead.ended.isdisjoint(info.members)
-        if has_run or _runs(info):
+        if has_run or _runs(ahead.state, info):
             others = _others_started(ahead, key)
             return Sufficient(key, shape, number, now, started_at, others)
         if ahead.is_cut_short or number == most:
@@ -122,9 +136,16 @@ def _run_with(ahead: Ahead, key: GroupKey, nodes: Iterable[Node], until: float) 
     return info
 
 
-def _runs(info: PodGroupInfo) -> bool:
-    """Return whether a group has started, and has its minimum; see R5."""
-    return info.was_scheduled and not quorum.lacks_members(info)
+def _is_parent(info: PodGroupInfo) -> bool:
+    return info.spec is not None and info.spec.min_groups is not None
+
+
+def _runs(state: State, info: PodGroupInfo) -> bool:
+    """Return whether a group has started, and has its minimum; see R5 and R6."""
+    if not _is_parent(info):
+        return info.was_scheduled and not quorum.lacks_members(info)
+    why = why_of(state, info.key)
+    return isinstance(why, Running) or (isinstance(why, PartlyRunning) and not why.is_below_minimum)
 
 
 def _rest(why: Why) -> Why | None:
@@ -136,6 +157,8 @@ def _lacks_members(why: Why | None) -> bool:
     """Return whether a group does not run because too few members exist."""
     if isinstance(why, PartlyRunning):
         return why.is_below_minimum and why.members + why.pending < why.min_available
+    if isinstance(why, NotAdmitted):
+        return why.reason.startswith(AWAITS_GROUPS)
     return isinstance(why, NotEnoughMembers)
 
 
@@ -181,13 +204,21 @@ def _started_at(ahead: Ahead, info: PodGroupInfo, lacked: int) -> float | None:
 
     None if it had started before.
     """
-    starts = [at for at, effect in ahead.timed if _is_start(effect, info.key)]
+    keys = {info.key}
+    if _is_parent(info):
+        registry = ahead.state.records.registry
+        keys |= {key for key in registry.family(info.key) if _is_above(registry, info.key, key)}
+    starts = [at for at, effect in ahead.timed if _is_start(effect, keys)]
     comes = [at for at, effect in ahead.timed if _is_member(effect, info)]
     return max(starts or comes[:lacked], default=None)
 
 
-def _is_start(effect: object, key: GroupKey) -> bool:
-    return isinstance(effect, GroupScheduled) and effect.group == key
+def _is_above(registry: PodGroupRegistry, parent: GroupKey, key: GroupKey) -> bool:
+    return any(spec.key == parent for spec in registry.above(key))
+
+
+def _is_start(effect: object, keys: Container[GroupKey]) -> bool:
+    return isinstance(effect, GroupScheduled) and effect.group in keys
 
 
 def _is_member(effect: object, info: PodGroupInfo) -> bool:

@@ -21,7 +21,9 @@ from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.families import family_tree
 from gangsched.primitives.group_info import PodGroupInfo
+from gangsched.primitives.standing import least_needed
 
 __all__ = ["binding", "groups", "pending", "running"]
 
@@ -164,14 +166,20 @@ def _running_row(records: list[PodRecord], now: float) -> RunningRow:
 
 
 def _group_row(state: State, info: PodGroupInfo, queued: _Order) -> GroupRow:
+    registry, least, infos = state.records.registry, info.min_available, [info]
+    if info.spec is not None and info.spec.min_groups is not None:
+        tree = family_tree(registry, info.key)
+        least = least_needed(tree, lambda sub: sub.least)
+        groups_below = dict.fromkeys(leaf.group for leaf in tree.leaves if leaf.group is not None)
+        infos = [found for key in groups_below if (found := registry.get(key)) is not None]
     return GroupRow(
         key=info.key,
         priority=info.priority,
-        min_available=info.min_available,
-        members=info.all,
-        pending=info.unscheduled,
-        waiting=info.waiting,
-        bound=info.assigned,
+        min_available=least,
+        members=sum(each.all for each in infos),
+        pending=sum(each.unscheduled for each in infos),
+        waiting=sum(each.waiting for each in infos),
+        bound=sum(each.assigned for each in infos),
         attempts=info.attempts,
         was_scheduled=info.was_scheduled,
         age=state.records.now - info.created_at,

@@ -39,6 +39,11 @@ class QueueEntry:
         return self._gang.group
 
     @property
+    def groups(self) -> tuple[PodGroupInfo, ...]:
+        """Its groups: several of a bundle or below a group of groups; none for a regular pod."""
+        return tuple(self._gang.infos.values())
+
+    @property
     def pod(self) -> Pod:
         """Its first pending pod."""
         return self._gang.pod

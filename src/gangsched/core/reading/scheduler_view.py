@@ -13,15 +13,19 @@ from typing import TypeVar
 from gangsched.core.one_call import OneCall
 from gangsched.core.reading import lists
 from gangsched.core.reading.queue_view import SchedulingQueue
+from gangsched.core.reading.trees import tree_of_group
 from gangsched.core.reading.why import asked
 from gangsched.core.reservation import backfill
 from gangsched.core.state import State
+from gangsched.errors import UnknownPodError
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
+from gangsched.model import GroupKey, PodGroup
 from gangsched.options.backfill import Reservation
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.registry import PodGroupRegistry
 from gangsched.primitives.waiting import WaitingMap
 from gangsched.resources import Resources
+from gangsched.trees import Tree
 
 __all__ = ["SchedulerView"]
 
@@ -75,6 +79,23 @@ class SchedulerView:
         """
         with self._call("groups"):
             return self._rows(lists.groups)
+
+    def tree(self, group: str | PodGroup) -> Tree:
+        """Return how a group stands part by part: its copies of roles, and the groups below it.
+
+        Changes nothing. At a prompt the answer is drawn. Runtime complexity: O(copies x levels).
+
+        Args:
+            group: A group, or its key.
+
+        Raises:
+            UnknownPodError: The group is not known.
+        """
+        key = group.key if isinstance(group, PodGroup) else GroupKey(group)
+        info = self._state.records.registry.get(key)
+        if info is None:
+            raise UnknownPodError(key)
+        return tree_of_group(self._state.records.registry, info)
 
     def _rows(self, rows: Callable[[State], _Rows]) -> _Rows:
         return asked(self._state, lambda: rows(self._state))

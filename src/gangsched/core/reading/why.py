@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeAlias, TypeVar, assert_never
 
+from attrs import evolve
+
 from gangsched.core.admission import restarts
 from gangsched.core.attempt.pending_members import waits_for
 from gangsched.core.moves import notices
@@ -32,6 +34,7 @@ from gangsched.explain import (
     Refused,
     Running,
     Terminating,
+    UnschedulableMember,
     Why,
 )
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase, PodUID
@@ -194,7 +197,7 @@ def _on_permit(state: State, info: PodGroupInfo) -> OnPermit:
         waiting[0].since,
         max(state.points.members_needed(info) or 0, 0),
         min(pod.deadline for pod in waiting),
-        None if gang is None else gang.refused,
+        None if gang is None else _refused(gang, info.key),
         _pending_plugins(state, waiting),
     )
 
@@ -359,7 +362,7 @@ def _why_gang(
         return NotAdmitted(nominations.awaits(state, gang) or gang.denial)
     reason, tried_at = _last_attempt(gang)
     is_old = tried_at is not None and tried_at < state.records.now
-    failures, member = gang.failures, gang.refused
+    failures, member = gang.failures, _refused(gang, group)
     if gang.place is QueuePlace.BACKOFF:
         return BackingOff(gang.backoff_until, failures, reason, member, tried_at, is_old)
     if gang.place is QueuePlace.PARKED:
@@ -368,6 +371,13 @@ def _why_gang(
             return NoNodeFits(failures, reason, member, tried_at, is_old)
         return Queued(ahead(gang), leader.name, member)
     return Queued(ahead(gang), None, member)
+
+
+def _refused(gang: Gang, group: str | None) -> UnschedulableMember | None:
+    """Return the member that found no node; its group is named to those that ask about another."""
+    member = gang.refused
+    is_own = member is not None and member.group == group
+    return evolve(member, group=None) if member is not None and is_own else member
 
 
 def _last_attempt(gang: Gang) -> tuple[str, float | None]:

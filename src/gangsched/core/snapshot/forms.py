@@ -106,6 +106,7 @@ _SHORTAGE: Final = Record(
     group=optional(STR),
     beside_others=BOOL,
     copy_requests=optional(RESOURCES),
+    each_within=STR,
 )
 _EXHAUSTED: Final = Record(SearchBudgetExhausted, needed=_COUNT, placed=_COUNT, steps=_COUNT)
 _UNSCHEDULABLE: Final = Record(
@@ -116,6 +117,7 @@ _UNSCHEDULABLE: Final = Record(
     diagnosis=optional(_DIAGNOSIS.form),
     proof=optional(union(_SHORTAGE, _EXHAUSTED)),
     victim_steps=_COUNT,
+    group=optional(STR),
 )
 _GROUP: Final = Record(
     GroupRow,
