@@ -18,6 +18,7 @@ from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
 from gangsched.errors import ProfileError
 from gangsched.membership import ungrouped
 from gangsched.options import Backfill, PlacementStrategy, Preemption, SchedulingUnit
+from gangsched.options.levels import LevelsGiven
 from gangsched.options.quota import Quota
 from gangsched.plugins import (
     SYSTEM_DEFAULT_CONSTRAINTS,
@@ -250,6 +251,7 @@ def coscheduling(
     strict_priorities: bool = False,
     can_evict: bool | None = None,
     quotas: Iterable[Quota] = (),
+    levels: LevelsGiven = (),
 ) -> Scheduler:
     """Return a scheduler that releases a gang as a whole, and places it pod by pod with a permit.
 
@@ -277,6 +279,7 @@ def coscheduling(
             the priority of the group decides.
         can_evict: Whether the host performs evictions; see ``Scheduler``.
         quotas: How much the groups of some namespaces may request in total; see ``Scheduler``.
+        levels: Which node labels nest, from the coarsest level to the finest; see ``Scheduler``.
     """
     policy = Coscheduling(
         permit_timeout=permit_timeout,
@@ -298,6 +301,7 @@ def coscheduling(
         strict_priorities=strict_priorities,
         can_evict=can_evict,
         quotas=quotas,
+        levels=levels,
     )
 
 
@@ -319,6 +323,7 @@ def gang(
     strict_priorities: bool = False,
     can_evict: bool | None = None,
     quotas: Iterable[Quota] = (),
+    levels: LevelsGiven = (),
 ) -> Scheduler:
     """Return a scheduler that places and releases a gang in one scheduling cycle.
 
@@ -347,6 +352,7 @@ def gang(
             the priority of the group decides.
         can_evict: Whether the host performs evictions; see ``Scheduler``.
         quotas: How much the groups of some namespaces may request in total; see ``Scheduler``.
+        levels: Which node labels nest, from the coarsest level to the finest; see ``Scheduler``.
     """
     policy = Coscheduling(
         order=order,
@@ -367,6 +373,7 @@ def gang(
         strict_priorities=strict_priorities,
         can_evict=can_evict,
         quotas=quotas,
+        levels=levels,
     )
 
 

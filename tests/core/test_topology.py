@@ -11,7 +11,6 @@ from functools import partial
 from itertools import combinations, product
 from typing import Any
 
-import pytest
 from attrs import evolve, frozen
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -166,11 +165,6 @@ def test_members_are_where_their_rack_allows_and_as_many_as_possible(case: Case)
         assert best >= lacking
 
 
-@pytest.mark.xfail(
-    reason="a preferred rack is passed over if unlike members fit into it in one way only",
-    raises=AssertionError,
-    strict=True,
-)
 def test_unlike_members_share_the_rack_that_is_preferred_if_they_fit_in_it() -> None:
     story = on_the_core()
     group = PodGroup(name="g", min_available=3, topology=Topology("rack", required=False))

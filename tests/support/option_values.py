@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
-from types import NoneType
+from types import NoneType, UnionType
 from typing import Any, cast, get_args, get_origin
 
 from attrs import NOTHING as REQUIRED
@@ -24,11 +24,13 @@ def others(kind: Any, default: object) -> Iterator[tuple[str, Any]]:
     """Yield values that differ from the default: of a class, one for each of its fields."""
     kind = next((each for each in get_args(kind) if NoneType in get_args(kind)), kind)
     kind = _WRITABLE.get(kind, kind)
+    if get_origin(kind) is UnionType:  # the last alternative says most
+        kind = get_args(kind)[-1]
     if has(kind):
         yield from _each_field(kind)
     elif get_origin(kind) is Iterable:
         for path, value in others(get_args(kind)[0], None):
-            yield f"0.{path}", (value,)
+            yield f"0.{path}" if path else "0", (value,)
     elif issubclass(get_origin(kind) or kind, tuple):
         yield "", ("x", "y")
     elif issubclass(kind, enum.Enum):

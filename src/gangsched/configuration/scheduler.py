@@ -120,6 +120,7 @@ def make_scheduler(
         preemption=preemption if preempts else None,
         backfill=_backfill(profile, run_times),
         quotas=settings.quotas,
+        levels=settings.levels,
     )
 
 

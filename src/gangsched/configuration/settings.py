@@ -33,6 +33,7 @@ from attrs import field, frozen
 
 from gangsched.configuration._unknown import hint
 from gangsched.errors import InvalidValueError
+from gangsched.options.levels import NO_LEVELS, Levels, as_levels
 from gangsched.options.quota import Quota
 from gangsched.values.seconds import format_duration
 
@@ -155,6 +156,7 @@ class Settings:
             ``scheduling.sigs.k8s.io`` are written; False if another controller writes them.
         demand_interval: Seconds between two measurements of the pending demand; 0 for none.
         quotas: How much the groups of some namespaces may request in total.
+        levels: Which node labels nest, the coarsest level first.
         ignored: Constraints that are not modelled and are ignored, as paths without indices. A pod
             with another such constraint is held.
         ignored_unknown: Those of *ignored* that need not be known, because a later version of
@@ -172,6 +174,7 @@ class Settings:
     write_group_status: bool = True
     demand_interval: float = 30.0
     quotas: tuple[Quota, ...] = ()
+    levels: Levels = NO_LEVELS
     ignored: tuple[str, ...] = ()
     ignored_unknown: frozenset[str] = frozenset()
 
@@ -201,6 +204,7 @@ def read_settings(document: object) -> Settings:
         write_group_status=root.flag("writePodGroupStatus", True),
         demand_interval=root.seconds("demandSeconds", 30.0, least=0.0),
         quotas=_quotas(root.each("quotas")),
+        levels=root.levels("levels"),
         ignored=tuple(ignored),
         ignored_unknown=frozenset(path for path, is_unknown in ignored.items() if is_unknown),
     )
@@ -403,6 +407,13 @@ class _Mapping:
             if not isinstance(item, str) or not item:
                 raise InvalidValueError(f"{self.path(name)}[{place}]", item, "a non-empty string")
         return cast("list[str]", items)
+
+    def levels(self, name: str) -> Levels:
+        given = self._take(name)
+        try:
+            return as_levels(() if given is None else cast("list[str]", given))
+        except InvalidValueError as error:
+            raise InvalidValueError(self.path(name), given, error.expected) from error
 
     def text(self, name: str, default: str) -> str:
         return self._read(name, default, lambda v: isinstance(v, str), "a string")

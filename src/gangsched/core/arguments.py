@@ -10,6 +10,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.membership import Membership
 from gangsched.model import Pod
 from gangsched.options.backfill import Backfill
+from gangsched.options.levels import LevelsGiven, as_levels
 from gangsched.options.preemption import Preemption
 from gangsched.options.quota import Quota, as_quotas
 from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
@@ -37,6 +38,7 @@ def checked_settings(
     strict_priorities: bool,
     can_evict: bool | None,
     quotas: Iterable[Quota],
+    levels: LevelsGiven,
 ) -> SchedulerSettings:
     """Return the arguments of a ``Scheduler`` as settings.
 
@@ -78,6 +80,7 @@ def checked_settings(
         strict_priorities=strict_priorities,
         can_evict=preemption is not None if can_evict is None else can_evict,
         quotas=as_quotas(quotas),
+        levels=as_levels(levels),
     )
 
 

@@ -73,8 +73,8 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
             "profile": "SnapshotRow.plugins SnapshotRow.plugin_states",
             "unit": "SnapshotRow.unit",
         },
-        made="backfill backoff can_evict cluster group_grace membership placement preemption quotas"
-        " search_budget strict_priorities",
+        made="backfill backoff can_evict cluster group_grace levels membership placement preemption"
+        " quotas search_budget strict_priorities",
     ),
     "State": Fields(
         derived="agreeing giving_way had_terms unread unread_groups",

@@ -43,6 +43,7 @@ from gangsched.explain import Why
 from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Node, Pod, PodGroup
 from gangsched.options.backfill import Backfill
+from gangsched.options.levels import LevelsGiven
 from gangsched.options.preemption import Preemption
 from gangsched.options.quota import Quota
 from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
@@ -78,6 +79,8 @@ class Scheduler(SchedulerView):
         preemption: When pods and gangs may preempt pods of lower priority; None for never.
         backfill: How capacity is reserved for a gang that keeps failing; None for never.
         quotas: How much the groups of some namespaces may request in total.
+        levels: Which node labels nest, such as racks in blocks, the coarsest level first; several
+            topologies are a list of such lists.
 
     Raises:
         InvalidValueError: An argument is malformed.
@@ -101,6 +104,7 @@ class Scheduler(SchedulerView):
         preemption: Preemption | None = None,
         backfill: Backfill | None = None,
         quotas: Iterable[Quota] = (),
+        levels: LevelsGiven = (),
     ) -> None:
         settings = checked_settings(
             cluster,
@@ -116,6 +120,7 @@ class Scheduler(SchedulerView):
             strict_priorities=strict_priorities,
             can_evict=can_evict,
             quotas=quotas,
+            levels=levels,
         )
         self._state = _blank(settings)
         self._host_decides = can_evict is None

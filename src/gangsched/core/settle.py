@@ -385,7 +385,7 @@ def _strayed(state: State, gang: Gang) -> str:
         held, bound = set[Any](), set[Any]()
         for record in gang.members.values():
             if record.leaf in keys and record.slot >= 0:
-                path = state.table.domains.of(record.slot, (level,))
+                path = state.table.domains.around(record.slot, level)
                 if record.state is MemberState.WAITING:
                     held.add(path)
                 elif record.state is MemberState.ASSIGNED and path is not None:

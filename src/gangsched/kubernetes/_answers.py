@@ -354,7 +354,8 @@ def _is_configured(settings: Settings) -> bool:
     """Return whether decisions follow from more than the defaults of a configuration."""
     names = settings.profile.scheduler_names
     is_default = settings.profile == ProfileSettings(scheduler_names=names)
-    return bool(settings.quotas or settings.ignored) or not is_default
+    is_more = settings.quotas or settings.ignored or settings.levels.topologies
+    return bool(is_more) or not is_default
 
 
 def _without_others(

@@ -1,10 +1,19 @@
-"""What a scheduler is told beside its plugins: unit, placement, preemption, backfill, quotas."""
+"""What a scheduler is told beside its plugins: unit, placement, preemption, quotas, levels."""
 
 from __future__ import annotations
 
 from gangsched.options.backfill import Backfill, Reservation
+from gangsched.options.levels import Levels
 from gangsched.options.preemption import Preemption
 from gangsched.options.quota import Quota
 from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
 
-__all__ = ["Backfill", "PlacementStrategy", "Preemption", "Quota", "Reservation", "SchedulingUnit"]
+__all__ = [
+    "Backfill",
+    "Levels",
+    "PlacementStrategy",
+    "Preemption",
+    "Quota",
+    "Reservation",
+    "SchedulingUnit",
+]

@@ -11,7 +11,7 @@ Source: CompositePodGroup (KEP-6012).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from attrs import evolve
@@ -51,8 +51,16 @@ def _tree(
     )
 
 
-def family_problem(registry: PodGroupRegistry, root: GroupKey) -> str:
-    """Return why the groups below a root cannot start, whatever their pods are; or ``""``."""
+def family_problem(
+    registry: PodGroupRegistry, root: GroupKey, unclear: Callable[[PodGroup], str]
+) -> str:
+    """Return why the groups below a root cannot start, whatever their pods are; or ``""``.
+
+    Args:
+        registry: The groups.
+        root: The root.
+        unclear: Returns which constraint of a parent has no meaning; or ``""``.
+    """
     spec = registry.spec(root)
     if spec is None:
         return f"{AWAITS_GROUPS} {root}, a parent: it does not exist"
@@ -62,7 +70,7 @@ def family_problem(registry: PodGroupRegistry, root: GroupKey) -> str:
         return f"pod group {root} is a parent, and has no min_groups"
     first: dict[str, PodGroup] = {}
     for each in (spec, *_below(registry, spec)):
-        problem = _own_problem(registry, each)
+        problem = _own_problem(registry, each, unclear)
         if problem:
             return problem
         for name in _OF_ALL:
@@ -75,13 +83,15 @@ def family_problem(registry: PodGroupRegistry, root: GroupKey) -> str:
     return ""
 
 
-def _own_problem(registry: PodGroupRegistry, spec: PodGroup) -> str:
+def _own_problem(
+    registry: PodGroupRegistry, spec: PodGroup, unclear: Callable[[PodGroup], str]
+) -> str:
     if spec.min_groups is None:
         if registry.children(spec.key):
             return f"pod group {spec.key} is a parent, and has no min_groups"
-    elif spec.unmodelled:
-        return f"pod group {spec.key} has a constraint that is not known: {spec.unmodelled[0]}"
-    return ""
+        return ""
+    problem = next(iter(spec.unmodelled), "") or unclear(spec)
+    return f"pod group {spec.key} has a constraint that is not known: {problem}" if problem else ""
 
 
 def _below(registry: PodGroupRegistry, spec: PodGroup) -> Iterator[PodGroup]:

@@ -44,7 +44,10 @@ OTHERS: Final = "/"
 """The key of the leaf of members without a role that is stated; no role is called so."""
 
 Slices: TypeAlias = tuple[tuple[str, int], ...]
-"""Pairs of level and size, outermost first; each size divides the one before it."""
+"""Pairs of level and size, outermost first; each size divides the one before it.
+
+A single pair of size 0 cuts nothing: of its level, the fewest domains are taken.
+"""
 
 
 @final
@@ -57,11 +60,13 @@ class Within:
         required: Whether a sub group that fits into no such domain waits. If not, the levels above
             are tried, up to the whole cluster.
         slices: The members are cut into slices, and each slice shares a domain of its level.
+        prefer: A finer level, of which they share one domain if they can; None for none.
     """
 
     level: str
     required: bool = True
     slices: Slices = ()
+    prefer: str | None = None
 
 
 @final
@@ -243,7 +248,9 @@ def _in_copy(copy: str, role: Role, group: GroupKey | None) -> tuple[SubGroup, .
 
 def within(topology: Topology | None) -> Within | None:
     """Return where members may be by a topology constraint; None for none."""
-    return None if topology is None else Within(topology.key, topology.required)
+    if topology is None:
+        return None
+    return Within(topology.key, topology.required, prefer=topology.prefer)
 
 
 def under(tree: SubGroup, key: str) -> SubGroup:

@@ -22,6 +22,7 @@ from attrs import has
 from gangsched import presets
 from gangsched.errors import InvalidValueError
 from gangsched.model import FrozenMap, Resources
+from gangsched.options.levels import as_levels
 from gangsched.primitives.backoff import Backoff
 from gangsched.protocols import ClusterState
 from gangsched.run_times import AnnotatedRunTimes, RunTimes
@@ -62,6 +63,10 @@ def _read_steps(value: object, path: str) -> int:
 
 
 _STEPS: Final[Form[int]] = Form(lambda value: value, _read_steps)
+_LEVELS: Final[Form[Any]] = Form(
+    lambda value: [[*keys] for keys in as_levels(value).topologies],
+    lambda value, path: many(many(STR)).read(value, path),
+)
 _WRITABLE: Final[Mapping[object, type[Any]]] = {RunTimes: AnnotatedRunTimes}
 """By the type of an option, the one class of it that a recipe can have."""
 _FORMS: Final[Mapping[object, Form[Any]]] = {
@@ -77,6 +82,8 @@ def _form(name: str, kind: Any) -> Form[Any]:
     """Return the form of an option, by its name and type."""
     if name == "search_budget":
         return _STEPS
+    if name == "levels":
+        return _LEVELS
     parts = get_args(kind)
     if NoneType in parts:
         return optional(_form(name, next(each for each in parts if each is not NoneType)))

@@ -89,13 +89,18 @@ def _role(field: Field) -> int | Role:
 
 
 def _topology(field: Field) -> Topology | None:
-    """Return ``rack``, which is required, or ``{key: rack, required: false}``."""
+    """Return ``rack``, which is required, or ``{key: block, required: false, prefer: rack}``."""
     if not field.given:
         return None
     if not isinstance(field.value, dict):
         return Topology(field.name())
-    required = _known(field, ("key", "required"))["required"]
-    return Topology(field["key"].name(), required=required.flag() or not required.given)
+    required = _known(field, ("key", "required", "prefer"))["required"]
+    prefer = field["prefer"].name() if field["prefer"].given else None
+    is_required = required.flag() or not required.given
+    try:
+        return Topology(field["key"].name(), required=is_required, prefer=prefer)
+    except InvalidValueError as error:
+        raise field.refuse_as(error) from error
 
 
 def _pods(roles: Mapping[str, int | Role]) -> int:

@@ -173,7 +173,7 @@ _TOLERATION: Final = Record(
     effect=optional(_TAINT_EFFECT),
     comparison=optional(choice(Comparison)),
 )
-TOPOLOGY: Final = Record(Topology, key=STR, required=BOOL)
+TOPOLOGY: Final = Record(Topology, key=STR, required=BOOL, prefer=optional(STR))
 _VOLUME_CLAIM: Final = Record(VolumeClaim, name=STR, ephemeral=BOOL)
 _DISK: Final = Record(Disk, kind=STR, identity=STR, read_only=BOOL, monitors=many(STR))
 POD: Final = Record(

@@ -338,7 +338,8 @@ def bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
 def _family_problem(state: State, gang: Gang) -> str:
     """Return why the groups below a root cannot start together yet; ``""`` if they can."""
     if not gang.agrees:
-        return family_problem(state.records.registry, GroupKey(gang.tree.key))
+        unclear = state.settings.levels.problem
+        return family_problem(state.records.registry, GroupKey(gang.tree.key), unclear)
     needed, pending = lacking(state, gang), Counter([r.leaf for r in gang.pending.values()])
 
     def may_start(tree: SubGroup) -> bool:

@@ -75,7 +75,17 @@ def pre_filter(
 def place_gang(state: State, gang: Gang, task: Task) -> bool:
     """Place the minima, then what else fits; return whether the minima are placed."""
     were_nominated = bool(task.nodes)
-    is_placed = were_nominated or place_minimum(task, gang.tree, EVERYWHERE)
+
+    def search_first(tree: SubGroup, domain: Domain) -> bool:
+        """Search in a preferred level, with half of what is left of the budget."""
+        exact, most, left = task.is_most_exact, task.most_domains, budget - task.steps
+        is_found = not task.is_denied and search(task, left // 2, tree, domain)
+        if not is_found:  # what is said of the gang is about the last level
+            task.is_most_exact, task.most_domains = exact, most
+        return is_found
+
+    budget = state.settings.search_budget
+    is_placed = were_nominated or place_minimum(task, gang.tree, EVERYWHERE, search=search_first)
     if not is_placed and (task.is_denied or not _search(state, gang, task)):
         return False
     task.failed = task.diagnosis = None

@@ -69,7 +69,8 @@ def grow_tree(state: State, gang: Gang) -> None:
     tree, agrees = REGULAR, True
     if infos and gang.is_tree:
         root = GroupKey(gang.key.removeprefix("tree:"))
-        tree, agrees = family_tree(registry, root), not family_problem(registry, root)
+        problem = family_problem(registry, root, state.settings.levels.problem)
+        tree, agrees = family_tree(registry, root), not problem
         for info in infos.values():
             info.above = registry.above(info.key)
             info.derive()

@@ -212,6 +212,9 @@ def gates(state: State, pod: Pod, group: GroupKey | None) -> list[str]:
     if spec is not None and spec.unmodelled:
         held = ", ".join(spec.unmodelled)
         reasons.append(f"pod group {spec.key} has constraints that are not modelled: {held}")
+    unclear = "" if spec is None else state.settings.levels.problem(spec)
+    if spec is not None and unclear:
+        reasons.append(f"pod group {spec.key} has a topology that is not known: {unclear}")
     return reasons
 
 

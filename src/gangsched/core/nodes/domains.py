@@ -1,8 +1,8 @@
 """Domains: the nodes with equal values of some labels, and what is below and above them.
 
 A domain is a path of pairs of label and value, outermost first; the empty path is the whole
-cluster. A single node is a domain too, written as its slot. Labels need no order of their own: a
-path exists for the labels in the order in which a gang nests them.
+cluster. A single node is a domain too, written as its slot. The path of a level begins with the
+levels above it; labels that are no levels are nested in the order in which a gang does it.
 
 Invariants (``check``): each index lists exactly the nodes that have all labels of its chain.
 """
@@ -14,6 +14,7 @@ from typing import TypeAlias, final
 
 from gangsched.errors import InternalError
 from gangsched.model import Node
+from gangsched.options.levels import NO_LEVELS, Levels
 from gangsched.primitives.gang_tree import HOST
 
 __all__ = ["Chain", "Domain", "Domains", "EVERYWHERE", "Path"]
@@ -32,12 +33,14 @@ class Domains:
 
     Args:
         nodes: The nodes by slot; None for a slot whose node is gone.
+        levels: Which labels nest.
     """
 
-    __slots__ = ("_below", "_nodes", "_slots")
+    __slots__ = ("_below", "_nodes", "_slots", "levels")
 
-    def __init__(self, nodes: Sequence[Node | None]) -> None:
+    def __init__(self, nodes: Sequence[Node | None], levels: Levels = NO_LEVELS) -> None:
         self._nodes = nodes
+        self.levels = levels
         self._slots: dict[Chain, dict[Path, dict[int, None]]] = {}
         self._below: dict[Chain, dict[Path, dict[Path, None]]] = {}
 
@@ -76,11 +79,15 @@ class Domains:
             return self.slots(under)
         if isinstance(under, int):
             return [under]
-        if any(key == level for key, _value in under):
+        chain = self._chain(level, under)
+        if len(chain) == len(under):
             return [under]
-        chain = (*[key for key, _value in under], level)
         self.index(chain)
-        return list(self._below[chain].get(under, ()))
+        found = [under]
+        for length in range(len(under) + 1, len(chain) + 1):
+            below = self._below[chain[:length]]
+            found = [each for above in found for each in below.get(above, ())]
+        return found
 
     def slots(self, domain: Domain) -> list[int]:
         """Return the nodes in a domain. O(nodes there)."""
@@ -101,12 +108,22 @@ class Domains:
         """Return the domain of a level within another one that has a node; None if none does."""
         if isinstance(under, int):
             return under if slot == under else None
-        keys = tuple([key for key, _value in under])
-        is_deeper = level != HOST and level not in keys
-        path = self.of(slot, (*keys, level) if is_deeper else keys)
+        path = self.of(slot, self._chain(level, under))
         if path is None or path[: len(under)] != under:
             return None
         return slot if level == HOST else path
+
+    def name(self, path: Path) -> str:
+        """Return the value of a domain, after those of the levels above it: ``b1/r7``."""
+        chain = self.levels.chain(path[-1][0])
+        return "/".join([value for key, value in path if key in chain])
+
+    def _chain(self, level: str, under: Path) -> Chain:
+        """Return the labels of a domain, and those of a level below it. O(levels)."""
+        keys = tuple([key for key, _value in under])
+        if level == HOST or level in keys:
+            return keys
+        return (*keys, *[key for key in self.levels.chain(level) if key not in keys])
 
     def _add(self, chain: Chain, slot: int, node: Node) -> None:
         path = _path(node, chain)

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Final, TypeAlias, final
 from gangsched.core.nodes.domains import Domains
 from gangsched.errors import InternalError
 from gangsched.model import FrozenMap, Node, NodeName, Resources
+from gangsched.options.levels import NO_LEVELS, Levels
 from gangsched.quantity import MILLI
 
 __all__ = ["DEFAULTED", "GONE", "Needs", "NodeState", "NodeTable", "PODS", "UNLIMITED"]
@@ -103,7 +104,7 @@ class NodeTable:
     SHALLOW: ClassVar[tuple[str, ...]] = ("_signatures", "nodes")
     """What a copy has of its own, with the same items, which are values; see ``forking``."""
 
-    def __init__(self) -> None:
+    def __init__(self, levels: Levels = NO_LEVELS) -> None:
         self.slots: dict[NodeName, int] = {}
         self.names: list[NodeName] = []
         self.nodes: list[Node | None] = []
@@ -112,7 +113,7 @@ class NodeTable:
         self.resources: dict[str, int] = {"pods": PODS}
         self.samples: list[Node] = []
         self.numbering: int = 0
-        self.domains: Domains = Domains(self.nodes)
+        self.domains: Domains = Domains(self.nodes, levels)
         self.log: list[NodeState] = []
         self.log_start: int = 0
         self.gains: dict[int, int] = {}

@@ -15,7 +15,7 @@ from gangsched.core.nodes.domains import EVERYWHERE, Domain, Path
 from gangsched.core.nodes.node_table import NodeState
 from gangsched.primitives.gang_tree import HOST, Slices
 
-__all__ = ["best_nodes", "capacity", "fewest_nodes", "is_level", "most_nodes"]
+__all__ = ["best_nodes", "capacity", "fewest_domains", "fewest_nodes", "is_level", "most_nodes"]
 
 
 def best_nodes(pod_class: PodClass, number: int, domain: Domain) -> list[int]:
@@ -117,9 +117,18 @@ def most_nodes(
     return found
 
 
+def fewest_domains(
+    pod_class: PodClass, number: int, domains: Iterable[Domain]
+) -> Iterator[tuple[Domain, int]]:
+    """Yield the fewest domains that take so many pods, each with how many; nothing is taken."""
+    memo, names = pod_class.memo.refresh(), pod_class.table.names
+    sized = [(memo.within(d), names[d] if isinstance(d, int) else d, d) for d in domains]
+    return _fewest(sorted([e for e in sized if e[0]], key=lambda e: e[:2]), number)
+
+
 def capacity(pod_class: PodClass, domain: Domain, slices: Slices) -> int:
     """Return how many pods of a class a domain takes, in whole slices. Exact."""
-    if not slices:
+    if not slices or not slices[0][1]:
         return pod_class.memo.within(domain)
     level, size = slices[0]
     if is_level(domain, level):

@@ -48,7 +48,11 @@ class Limit:
 
 
 def pinned_to(
-    gang: Gang, tree: SubGroup, table: NodeTable, under: Domain = EVERYWHERE
+    gang: Gang,
+    tree: SubGroup,
+    table: NodeTable,
+    under: Domain = EVERYWHERE,
+    level: str | None = None,
 ) -> list[Domain] | None:
     """Return the domains in which members of a sub group run; None if none of them runs.
 
@@ -62,15 +66,17 @@ def pinned_to(
         tree: A sub group of it with a constraint.
         table: The nodes.
         under: The domain that was chosen for the sub group above it.
+        level: Of which level the domains are; None for that of the constraint.
     """
     within = tree.within
     assert within is not None
+    level = level or within.level
     keys = {leaf.key for leaf in tree.leaves}
     members = gang.members.values()
     slots = [r.slot for r in members if r.leaf in keys and r.slot >= 0 and r.state in HOLDING]
     if not slots:
         return None
-    found = dict.fromkeys(table.domains.around(slot, within.level, under) for slot in slots)
+    found = dict.fromkeys(table.domains.around(slot, level, under) for slot in slots)
 
     def name(domain: Domain) -> Any:
         return name_of(table, domain)
@@ -80,7 +86,7 @@ def pinned_to(
 
 def name_of(table: NodeTable, domain: Domain) -> str:
     """Return the value of a domain: of the label of its level, or the name of a node."""
-    return table.names[domain] if isinstance(domain, int) else domain[-1][1]
+    return table.names[domain] if isinstance(domain, int) else table.domains.name(domain)
 
 
 def holding_by_leaf(gang: Gang) -> dict[str, int]:

@@ -185,7 +185,7 @@ def _assignments(
     """
     domains = [under]
     if tree.within is not None:
-        domains = [domain for domain, _slices in options(task, tree, under)]
+        domains = list(dict.fromkeys([each for each, _cut in options(task, tree, under)]))
         if not domains and not lacks(task, tree):
             yield dict(given), 0  # its members stay away
     children = [child for child in tree.children if child.key in keys]

@@ -21,14 +21,15 @@ from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.nodes.node_table import NodeTable
 from gangsched.core.nodes.views import NodeViews
 from gangsched.core.placement import late
-from gangsched.core.placement.fill import best_nodes, fewest_nodes, most_nodes
+from gangsched.core.placement.fill import best_nodes, fewest_domains, fewest_nodes, most_nodes
 from gangsched.core.placement.pinned import Limit, holding_by_leaf, name_of, pinned_to
 from gangsched.core.records import Records
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
 from gangsched.model import Pod
-from gangsched.primitives.gang_tree import Slices, SubGroup
+from gangsched.primitives.gang_tree import Slices, SubGroup, Within
+from gangsched.primitives.group_info import HOLDING
 from gangsched.profile import calls
 
 __all__ = ["Task"]
@@ -141,9 +142,18 @@ class Task:
 
     # Domains ------------------------------------------------------------------------------------
 
-    def pinned(self, tree: SubGroup, under: Domain = EVERYWHERE) -> list[Domain] | None:
+    def pinned(
+        self, tree: SubGroup, under: Domain = EVERYWHERE, level: str | None = None
+    ) -> list[Domain] | None:
         """Return the domains in which members of a sub group run; see ``pinned_to``."""
-        return pinned_to(self.gang, tree, self.table, under)
+        return pinned_to(self.gang, tree, self.table, under, level)
+
+    def levels(self, within: Within) -> tuple[str, ...]:
+        """Return the levels that a constraint tries, the finest first; the cluster left out."""
+        if within.required and within.prefer is None:
+            return (within.level,)
+        last = within.level if within.required else None
+        return self.table.domains.levels.upwards(within.prefer or within.level, last)
 
     def domains(self, tree: SubGroup) -> Sequence[Domain]:
         """Return the domains in which a sub group with a constraint may be."""
@@ -343,6 +353,8 @@ class Task:
     def _fill(
         self, pod_class: PodClass, records: list[PodRecord], domain: Domain, slices: Slices
     ) -> list[int]:
+        if slices and not slices[0][1]:
+            return self._gather(pod_class, records, domain, slices)
         if self.asks_late(pod_class):
             return self._fill_late(pod_class, records, domain)
         if slices or pod_class.packs:
@@ -350,6 +362,25 @@ class Task:
         if pod_class.spreads:
             return most_nodes(pod_class, len(records), domain, self._siblings(pod_class))
         return best_nodes(pod_class, len(records), domain)
+
+    def _gather(
+        self, pod_class: PodClass, records: list[PodRecord], domain: Domain, levels: Slices
+    ) -> list[int]:
+        """Place members in the fewest domains of each level, those first that the gang has."""
+        found: list[int] = []
+        (level, _any), below = levels[0], levels[1:]
+        domains = self.table.domains
+        others = dict.fromkeys(domains.at(level, domain))
+        mine = [r.slot for r in self.gang.members.values() if r.state in HOLDING and r.slot >= 0]
+        mine += [slot for _record, slot in self.nodes]
+        around = (domains.around(slot, level, domain) for slot in mine)
+        for each in dict.fromkeys(each for each in around if each is not None):
+            others.pop(each, None)
+            found += self._fill(pod_class, records[len(found) :], each, below)
+        for each, number in fewest_domains(pod_class, len(records) - len(found), others):
+            found += self._fill(pod_class, records[len(found) :][:number], each, below)
+        # the nodes that are in no domain of the level, and what a late plugin has refused
+        return found + self._fill(pod_class, records[len(found) :], domain, below)
 
     def asks_late(self, pod_class: PodClass) -> bool:
         """Return whether single nodes have to be asked about, and members shown on them."""

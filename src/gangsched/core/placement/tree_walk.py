@@ -9,31 +9,58 @@ unlike ones, ``search`` decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
+from attrs import evolve
+
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
-from gangsched.core.placement.fill import capacity
+from gangsched.core.placement.fill import capacity, fewest_domains, is_level
 from gangsched.core.placement.task import Task
-from gangsched.primitives.gang_tree import Slices, SubGroup
+from gangsched.primitives.gang_tree import Slices, SubGroup, Within
 from gangsched.primitives.standing import can_be_met
 
 __all__ = ["Search", "lacks", "options", "place_elastic", "place_minimum"]
 
 
-def place_minimum(task: Task, tree: SubGroup, under: Domain, slices: Slices = ()) -> bool:
-    """Place the minimum of a sub group; return False, with nothing changed, if that fails."""
-    places: Iterable[tuple[Domain, Slices]] = ((under, slices),)
-    if tree.within is not None:
-        places = options(task, tree, under)
-    point = task.save()
-    for domain, cut in places:
-        if _minimum_in(task, tree, domain, cut):
-            task.chosen[tree.key] = domain
+Search: TypeAlias = Callable[[SubGroup, Domain], bool]
+"""Places the minimum of a sub group in a domain, or nothing."""
+
+
+def _no_search(_tree: SubGroup, _under: Domain) -> bool:
+    return False
+
+
+def place_minimum(
+    task: Task, tree: SubGroup, under: Domain, slices: Slices = (), search: Search = _no_search
+) -> bool:
+    """Place the minimum of a sub group; return False, with nothing changed, if that fails.
+
+    Args:
+        task: The members.
+        tree: The sub group.
+        under: The domain that was chosen for the sub group above it.
+        slices: The slices of that domain.
+        search: Is asked before a coarser level is tried than the preferred one.
+    """
+    point, within = task.save(), tree.within
+    ways: Iterable[tuple[str, Iterable[tuple[Domain, Slices]]]] = [("", [(under, slices)])]
+    if within is not None:
+        ways = _by_level(task, tree, under)
+    last = within.level if within is not None and within.required else ""
+    for level, places in ways:
+        tried: list[Domain] = []
+        for domain, cut in places:
+            if _minimum_in(task, tree, domain, cut, search):
+                task.chosen[tree.key] = domain
+                return True
+            task.restore(point)
+            tried.append(domain)
+        # unlike members may fit in another order than the one in which they were placed
+        if level != last and any(search(evolve(tree, within=None), each) for each in tried):
             return True
-        task.restore(point)
     return not lacks(task, tree)  # members that run may be where no other one can go
 
 
@@ -42,7 +69,7 @@ def lacks(task: Task, tree: SubGroup) -> bool:
     return any(task.minima.get(sub.key, 0) > 0 for sub in tree.sub_groups())
 
 
-def _minimum_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices) -> bool:
+def _minimum_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices, search: Search) -> bool:
     if not tree.children:
         lacking = task.minima.get(tree.key, 0)
         return lacking <= 0 or _put_least(task, tree, lacking, domain, slices)
@@ -52,7 +79,7 @@ def _minimum_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices) -> b
         children.sort(key=partial(_ease, task))
     for child in children:
         left -= 1
-        if place_minimum(task, child, domain, slices):
+        if place_minimum(task, child, domain, slices, search):
             met += 1
             if met == tree.wanted:
                 break
@@ -110,17 +137,13 @@ def _ease(task: Task, tree: SubGroup) -> float:
 # Elastic members ----------------------------------------------------------------------------------
 
 
-Search: TypeAlias = Callable[[SubGroup, Domain], bool]
-"""Places the minimum of a sub group in a domain, or nothing."""
-
-
 def place_elastic(
     task: Task,
     tree: SubGroup,
     under: Domain = EVERYWHERE,
     slices: Slices = (),
     *,
-    search: Search = lambda _tree, _domain: False,
+    search: Search = _no_search,
 ) -> None:
     """Place what fits beyond the minima: single members, and children of k of n as a whole.
 
@@ -131,23 +154,28 @@ def place_elastic(
         slices: The slices of that domain.
         search: Is asked if placing members of a child one after the other fails.
     """
-    domain = task.chosen.get(tree.key)
-    if domain is None:
-        domain = under
-        pinned = task.pinned(tree, under) if tree.within is not None else None
-        if pinned is not None:
-            assert tree.within is not None
-            for each in pinned:
-                _elastic_in(task, tree, each, tree.within.slices, search)
-            if tree.within.required:
-                return
-            task.failed = task.diagnosis = None  # other nodes will do
-        elif tree.within is not None and tree.within.required:
-            best = next(options(task, tree, under), None)
-            if best is not None:
-                _elastic_in(task, tree, *best, search)
-            return
-    _elastic_in(task, tree, domain, tree.slices if tree.within else slices, search)
+    domain, within = task.chosen.get(tree.key), tree.within
+    if within is None:
+        _elastic_in(task, tree, under if domain is None else domain, slices, search)
+        return
+    levels = task.levels(within)
+    if domain is not None:
+        of = next((n for n, level in enumerate(levels) if is_level(domain, level)), len(levels))
+        _elastic_in(task, tree, domain, _cut(within, levels[:of]), search)
+        return
+    held = task.pinned(tree, under)
+    if held is None and within.required:
+        best = next(options(task, tree, under), None)
+        if best is not None:
+            _elastic_in(task, tree, *best, search)
+        return
+    for number, level in enumerate(levels if held is not None else ()):
+        cut = _cut(within, levels[:number])
+        for each in task.pinned(tree, under, level) or ():
+            _elastic_in(task, tree, each, cut, search)
+    if not within.required:
+        task.failed = task.diagnosis = None  # other nodes will do
+        _elastic_in(task, tree, under, _cut(within, levels), search)
 
 
 def _elastic_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices, search: Search) -> None:
@@ -169,46 +197,80 @@ def _elastic_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices, sear
 def options(task: Task, tree: SubGroup, under: Domain) -> Iterator[tuple[Domain, Slices]]:
     """Yield the domains that could take the minimum of a sub group, the best first.
 
-    The best takes most of the members; of those that take equally many it is the smallest, then
-    the first by name. If the constraint is not required, the whole of *under* comes last.
+    Those of the preferred level come first, then those of each coarser one. The best of a level
+    takes most of the members; of those that take equally many it is the smallest, then the first by
+    name. If the constraint is not required, the whole of *under* comes last.
+    """
+    for _level, places in _by_level(task, tree, under):
+        yield from places
+
+
+def _by_level(
+    task: Task, tree: SubGroup, under: Domain
+) -> Iterator[tuple[str, Iterable[tuple[Domain, Slices]]]]:
+    """Yield each level that a constraint tries, with its domains; ``""`` for the whole of *under*.
+
+    In a domain of a coarser level the fewest domains of the levels below are taken.
     """
     within = tree.within
     assert within is not None
-    pinned = task.pinned(tree, under)
-    if pinned or (pinned is not None and within.required):
-        for domain in pinned:
-            yield domain, within.slices
-    else:
-        yield from _fitting(task, tree, under)
+    levels, held = task.levels(within), task.pinned(tree, under)
+    for number, level in enumerate(levels):
+        cut = _cut(within, levels[:number])
+        here = held if level == within.level else held and task.pinned(tree, under, level)
+        if here:
+            yield level, [(domain, cut) for domain in here]
+        elif held is None or not (held or within.required):
+            domains: Iterable[Domain] = (under,)
+            if within.required and level != within.level:  # a node may lack the label
+                domains = task.table.domains.at(within.level, under)
+            found = [each for above in domains for each in task.table.domains.at(level, above)]
+            yield level, _fitting(task, tree, found, cut)
     if not within.required:
-        yield under, ()
+        yield "", [(under, _cut(within, levels))]
 
 
-def _fitting(task: Task, tree: SubGroup, under: Domain) -> Iterator[tuple[Domain, Slices]]:
-    within = tree.within
-    assert within is not None
+def _cut(within: Within, below: Sequence[str]) -> Slices:
+    """Return the slices of a domain, given the levels that were tried below it, finest first."""
+    return tuple([(level, 0) for level in reversed(below)]) if below else within.slices
+
+
+def _fitting(
+    task: Task, tree: SubGroup, domains: Iterable[Domain], cut: Slices
+) -> Iterator[tuple[Domain, Slices]]:
     demands = _demands(task, tree)
     wanted = sum(number for _classes, _least, number in demands)
     for pod_class in {c for classes, _least, _n in demands for c, _m in classes}:
         pod_class.memo.refresh()
-    ranked: list[tuple[int, int, Any, Domain]] = []
-    for domain in task.table.domains.at(within.level, under):
+    ranked: list[tuple[int, list[int], int, Any, Domain]] = []
+    for domain in domains:
         total = 0
         for classes, least, _number in demands:
-            fits = [(capacity(c, domain, within.slices), n) for c, n in classes]
+            fits = [(capacity(c, domain, cut), n) for c, n in classes]
             if sum(min(most, n) for most, n in fits) < least:
                 break
             total += sum(most for most, _n in fits)
         else:
             name = task.table.names[domain] if isinstance(domain, int) else domain
-            ranked.append((-min(total, wanted), total, name, domain))
-    for _most, _total, _name, domain in sorted(ranked, key=lambda each: each[:3]):
-        yield domain, within.slices
+            few = [_fewest(task, demands, domain, below) for below, size in cut if not size]
+            ranked.append((-min(total, wanted), few, total, name, domain))
+    for *_rank, domain in sorted(ranked, key=lambda each: each[:4]):
+        yield domain, cut
 
 
-def _demands(task: Task, tree: SubGroup) -> list[tuple[list[tuple[PodClass, int]], int, int]]:
+def _fewest(task: Task, demands: _Demands, domain: Domain, level: str) -> int:
+    """Return how many domains of a level within another one the members need, at least."""
+    below = task.table.domains.at(level, domain)
+    each = (member for classes, _least, _number in demands for member in classes)
+    return max((sum(1 for _ in fewest_domains(c, n, below)) for c, n in each), default=0)
+
+
+_Demands: TypeAlias = list[tuple[list[tuple[PodClass, int]], int, int]]
+
+
+def _demands(task: Task, tree: SubGroup) -> _Demands:
     """Return for each leaf its classes with their numbers, its minimum, and all its members."""
-    found: list[tuple[list[tuple[PodClass, int]], int, int]] = []
+    found: _Demands = []
     optional = any(each.is_optional for each in tree.sub_groups())
     for leaf in tree.leaves:
         classes = [(c, len(recs)) for c, recs in task.pools.get(leaf.key, {}).items()]

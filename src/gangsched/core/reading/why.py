@@ -219,7 +219,7 @@ def _not_enough_members(state: State, info: PodGroupInfo) -> NotEnoughMembers | 
         _apart(info, members),
         absent,
         tuple(Refused(r.uid, r.reason) for r in members if r.state is MemberState.REFUSED),
-        _held(info, members),
+        _held(state, info, members),
         _without_role(members) if absent else 0,
         state.records.registry.forgotten_at(info.key),
         () if unknown else _gates(state, info, members),
@@ -317,9 +317,11 @@ def _apart(info: PodGroupInfo, members: Iterable[PodRecord]) -> tuple[tuple[str,
     return tuple((word, count) for word, count in counts.items() if count)
 
 
-def _held(info: PodGroupInfo, members: Iterable[PodRecord]) -> tuple[str, ...]:
+def _held(state: State, info: PodGroupInfo, members: Iterable[PodRecord]) -> tuple[str, ...]:
     """Return the constraints that are not modelled of a group or of its first such member."""
     of_group = () if info.spec is None else info.spec.unmodelled
+    unclear = "" if info.spec is None else state.settings.levels.problem(info.spec)
+    of_group = (*of_group, unclear) if unclear else of_group
     if of_group or not info.members.count(MemberState.GATED):
         return of_group
     held = (record.pod.unmodelled for record in members if record.state is MemberState.GATED)
@@ -340,7 +342,7 @@ def _gates(state: State, info: PodGroupInfo, members: list[PodRecord]) -> tuple[
     if not gated[""] or any(rows[role].present + n < rows[role].least for role, n in gated.items()):
         return ()
     found = [record.pod for record in members if record.state is MemberState.GATED]
-    if _held(info, members) or not all(pod.scheduling_gates for pod in found):
+    if _held(state, info, members) or not all(pod.scheduling_gates for pod in found):
         return ()
     return tuple(dict.fromkeys(gate for pod in found for gate in pod.scheduling_gates))
 

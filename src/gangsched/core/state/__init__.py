@@ -26,6 +26,7 @@ from gangsched.cycle_state import CycleState
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, Pod, PodUID
 from gangsched.options.backfill import Backfill
+from gangsched.options.levels import NO_LEVELS, Levels
 from gangsched.options.preemption import Preemption
 from gangsched.options.quota import Quota
 from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
@@ -55,6 +56,7 @@ class SchedulerSettings:
     strict_priorities: bool
     can_evict: bool
     quotas: tuple[Quota, ...] = ()
+    levels: Levels = NO_LEVELS
 
 
 @final
@@ -80,7 +82,7 @@ class State:
 
     def __init__(self, settings: SchedulerSettings) -> None:
         self.settings: SchedulerSettings = settings
-        self.table: NodeTable = NodeTable()
+        self.table: NodeTable = NodeTable(settings.levels)
         registry = PodGroupRegistry(
             settings.group_grace, strict_priorities=settings.strict_priorities
         )

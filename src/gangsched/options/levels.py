@@ -1,0 +1,109 @@
+"""Levels: which node labels nest, such as racks in blocks.
+
+Without levels a label stands alone: racks of one name are one rack. With levels a domain is a path,
+so rack r1 of block b1 is not rack r1 of block b2, and a constraint knows what is coarser than it.
+
+Source: the levels of Kueue's and KAI Scheduler's ``Topology``, the tiers of Volcano's HyperNodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias, final
+
+from attrs import field, frozen
+
+from gangsched.errors import InvalidValueError
+from gangsched.model import PodGroup, Role, Topology
+
+__all__ = ["NO_LEVELS", "Levels", "LevelsGiven", "as_levels"]
+
+_EXPECTED: Final = "label keys from the coarsest level to the finest, or a list of such lists"
+
+
+@final
+@frozen
+class Levels:
+    """The topologies of a cluster, each as label keys from the coarsest level to the finest."""
+
+    topologies: tuple[tuple[str, ...], ...] = ()
+    _chains: dict[str, tuple[str, ...]] = field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        for keys in self.topologies:
+            for number, key in enumerate(keys, 1):
+                self._chains[key] = keys[:number]
+
+    @_chains.default
+    def _no_chains(self) -> dict[str, tuple[str, ...]]:
+        return {}
+
+    def chain(self, key: str) -> tuple[str, ...]:
+        """Return the levels down to one, itself last; only itself if it stands alone. O(1)."""
+        return self._chains.get(key, (key,))
+
+    def upwards(self, fine: str, coarse: str | None) -> tuple[str, ...]:
+        """Return the levels from a fine one up to a coarse one; None for the coarsest."""
+        chain = self.chain(fine)
+        first = 0 if coarse is None else chain.index(coarse)
+        return chain[: first - 1 : -1] if first else chain[::-1]
+
+    def problem(self, group: PodGroup) -> str:
+        """Return why a constraint of a group or a role has no meaning here; or ``""``. O(roles)."""
+        found = (self._problem(each) for each in _topologies(group.topology, group.roles))
+        return next(filter(None, found), "")
+
+    def _problem(self, topology: Topology) -> str:
+        key, prefer = topology.key, topology.prefer
+        if self.topologies:
+            for each in (key, prefer):
+                if each is not None and each not in self._chains:
+                    known = ", ".join(self._chains)
+                    return f"{each} is none of the levels of the scheduler: {known}"
+        elif prefer is not None:
+            return f"{prefer} is preferred within {key}, and the scheduler was given no levels"
+        if prefer is not None and (prefer == key or key not in self.chain(prefer)):
+            return f"{prefer} is preferred, and is no finer level than {key}"
+        return ""
+
+
+LevelsGiven: TypeAlias = Levels | Iterable[str] | Iterable[Iterable[str]]
+"""Label keys from the coarsest level to the finest; or several such topologies."""
+NO_LEVELS: Final = Levels()
+
+
+def _topologies(own: Topology | None, roles: Mapping[str, int | Role]) -> Iterator[Topology]:
+    if own is not None:
+        yield own
+    for role in roles.values():
+        if isinstance(role, Role):
+            yield from _topologies(role.topology, role.roles)
+
+
+def as_levels(given: LevelsGiven) -> Levels:
+    """Return levels as an option has them.
+
+    Raises:
+        InvalidValueError: They are malformed, or a label is in two places.
+    """
+    value: Any = given
+    if isinstance(value, Levels):
+        return value
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidValueError("levels", value, _EXPECTED)
+    items: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
+    topologies = [items] if items and all(isinstance(each, str) for each in items) else items
+    found: list[tuple[str, ...]] = []
+    seen: set[str] = set()
+    for each in topologies:
+        if isinstance(each, str) or not isinstance(each, Iterable):
+            raise InvalidValueError("levels", given, _EXPECTED)
+        keys: list[Any] = list(each)  # pyright: ignore[reportUnknownArgumentType]
+        if not keys or not all(isinstance(key, str) and key for key in keys):
+            raise InvalidValueError("levels", given, _EXPECTED)
+        for key in keys:
+            if key in seen:
+                raise InvalidValueError("levels", given, f"each label once, not {key} twice")
+            seen.add(key)
+        found.append(tuple(keys))
+    return Levels(tuple(found))
