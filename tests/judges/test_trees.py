@@ -30,8 +30,6 @@ DIFFERENCES: Final = {
     "larger share in use, here the name decides among racks with equal free capacity",
     "kueue-min-racks": "the constraint names the block alone; which racks it has is not known, so "
     "their number is not minimized",
-    "kueue-overlap": "members that fit in no preferred block are placed as the strategy says, and "
-    "not in the fewest blocks",
 }
 """By case: what differs from its own scheduler, and why."""
 
