@@ -21,7 +21,7 @@ from gangsched import (
     SchedulingUnit,
     presets,
 )
-from support.judges import CASES, Case, Spelled, Tree, World, families, roles, wrong
+from support.judges import CASES, Case, Spelled, Tree, World, families, levels_of, roles, wrong
 
 DIFFERENCES: Final = {
     "k8s-preempt-best-rack": "the victims of either rack cost the same; the peer prefers the rack "
@@ -35,16 +35,16 @@ DIFFERENCES: Final = {
 
 
 def _gang(cluster: ClusterState, case: Case) -> Scheduler:
-    return presets.gang(cluster, preemption=_preemption(case))
+    return presets.gang(cluster, preemption=_preemption(case), levels=levels_of(case))
 
 
 def _coscheduling(cluster: ClusterState, case: Case) -> Scheduler:
-    return presets.coscheduling(cluster, preemption=_preemption(case))
+    return presets.coscheduling(cluster, preemption=_preemption(case), levels=levels_of(case))
 
 
 def _coscheduling_by_group(cluster: ClusterState, case: Case) -> Scheduler:
-    unit = SchedulingUnit.GROUP
-    return presets.coscheduling(cluster, unit=unit, preemption=_preemption(case))
+    unit, levels = SchedulingUnit.GROUP, levels_of(case)
+    return presets.coscheduling(cluster, unit=unit, preemption=_preemption(case), levels=levels)
 
 
 def _preemption(case: Case) -> Preemption | None:

@@ -1,10 +1,9 @@
 """Cases of the suites of other schedulers, in the format of ``testdata/judges``.
 
 Rules:
-  R1  a level stands for its whole path: rack r1 of block b1 is not rack r1 of block b2. Labels here
-      have the path as their value, ``b1.r1``, so one key is enough for each constraint;
-  R2  a tree is spelled as a family of groups, and as the roles of one group if they can say it. A
-      required and a preferred level are two nodes of the tree, one below the other;
+  R1  a level stands for its whole path: rack r1 of block b1 is not rack r1 of block b2. The
+      scheduler is given the levels of the case;
+  R2  a tree is spelled as a family of groups, and as the roles of one group if they can say it;
   R3  words are checked on what runs at the end of a step, by the nodes of the case alone;
   R4  what cannot be spelled is refused, and never left out.
 """
@@ -42,7 +41,7 @@ from gangsched import (
 )
 from support.immediate_host import ImmediateHost
 
-__all__ = ["CASES", "Case", "Spelled", "Tree", "World", "families", "roles", "wrong"]
+__all__ = ["CASES", "Case", "Spelled", "Tree", "World", "families", "levels_of", "roles", "wrong"]
 
 Case: TypeAlias = dict[str, Any]
 Tree: TypeAlias = dict[str, Any]
@@ -51,6 +50,7 @@ Spelled: TypeAlias = tuple[list[PodGroup], list[tuple[str, Pod]]]
 
 HERE: Final = Path(__file__).parents[1] / "testdata" / "judges"
 HOST: Final = "host"
+_KEYS: Final = {HOST: "kubernetes.io/hostname"}
 _NAMES: Final = {"gpu": "nvidia.com/gpu", "mem": "memory"}
 _FIELDS: Final = {"name", "min", "within", "slices", "priority", "children", "pods"}
 _TRIES: Final = 8
@@ -77,10 +77,18 @@ def _amounts(given: Mapping[str, float]) -> dict[str, str | int]:
 
 
 def _topology(tree: Tree) -> Topology | None:
-    for word, level in tree.get("within", {}).items():
-        key = "kubernetes.io/hostname" if level == HOST else level
-        return Topology(key, required=word == "required")
-    return None
+    _check(tree)
+    within = {word: _KEYS.get(key, key) for word, key in tree.get("within", {}).items()}
+    required, preferred = within.get("required"), within.get("preferred")
+    if required is not None:
+        return Topology(required, prefer=preferred)
+    return None if preferred is None else Topology(preferred, required=False)
+
+
+def levels_of(case: Case) -> list[list[str]]:
+    """Return the levels of a case as the scheduler is given them, each coarse to fine."""
+    keys = [[key for key in some if key != HOST] for some in _Levels.of(case).topologies]
+    return [[*keys[0], _KEYS[HOST]], *keys[1:]]
 
 
 def _check(tree: Tree) -> None:
@@ -92,18 +100,6 @@ def _check(tree: Tree) -> None:
     # slices of the level that all members share ask for no more
     if any(level != within.get("required") for level, _size in tree.get("slices", ())):
         raise ValueError(f"{tree['name']}: slices of another level than the required one")
-
-
-def _one_level_each(tree: Tree) -> Tree:
-    """Return a tree of which each node names one level at most."""
-    _check(tree)
-    if "children" in tree:
-        return {**tree, "children": [_one_level_each(child) for child in tree["children"]]}
-    if len(tree.get("within", {})) < 2:
-        return tree
-    required, preferred = ({word: tree["within"][word]} for word in ("required", "preferred"))
-    inner = {**tree, "name": "all", "within": preferred}
-    return {**tree, "within": required, "min": 1, "children": [inner]}
 
 
 def _pods(tree: Tree) -> list[Tree]:
@@ -283,11 +279,9 @@ class World(ImmediateHost):
 
     def _node(self, given: Tree) -> Node:
         self.nodes[given["name"]] = given
-        paths = {key: self.levels.domain(given, key) for key in given["labels"]}
-        labels = {key: path.replace("/", ".") for key, path in paths.items() if path is not None}
         return Node(
             name=NodeName(given["name"]),
-            labels={**labels, "kubernetes.io/hostname": given["name"]},
+            labels={**given["labels"], _KEYS[HOST]: given["name"]},
             allocatable=_amounts(given["alloc"]),
             taints=[Taint(key=key) for key in given.get("taints", ())],
             unschedulable=given.get("unschedulable", False),
@@ -295,8 +289,7 @@ class World(ImmediateHost):
 
     def _gangs(self, trees: Sequence[Tree]) -> Iterator[PodGroupAdded | PodAdded]:
         for tree in trees:
-            root = _one_level_each(tree)
-            groups, pods = self.spell(root) or families(root)
+            groups, pods = self.spell(tree) or families(tree)
             yield from map(PodGroupAdded, groups)
             for path, pod in pods:
                 self.leaf[pod.name] = path
