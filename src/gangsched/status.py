@@ -129,7 +129,9 @@ def pod_group_status(
             raise InvalidValueError(f"pods[{index}]", pod, "a Pod")
         found.append((pod, _claim(pod, group, membership)))
     members = [
-        (pod, group.path_of(claim.role, pod.labels)) for pod, claim in found if claim is not None
+        (pod, group.path_of(claim.role, pod.labels, pod.name))
+        for pod, claim in found
+        if claim is not None
     ]
     group = group.with_copies_of(role for _pod, role in members)
     running, succeeded, failed = (

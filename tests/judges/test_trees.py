@@ -145,8 +145,12 @@ def test_cases_are_decided() -> None:
         "kai-min-4-of-4-none",
         "kai-no-domain",
         "kueue-block-5-none",
+        "kueue-layers-racks",
+        "kueue-layers-rounding",
         "kueue-leader-no-fit",
         "kueue-rack-4-none",
+        "kueue-replace-in-slice-none",
+        "kueue-slices-1-of-2",
         "volcano-4.3",
         "volcano-9.4",
     }, "each of the others starts something"
@@ -181,7 +185,7 @@ def test_words_that_do_not_hold_are_noticed(words: dict[str, Any]) -> None:
     "more",
     [
         {"exclusive": "rack"},
-        {"slices": [["host", 2]]},
+        {"apart": "rack"},
         {"within": {"preferred": "rack", "balanced": True}},
     ],
 )

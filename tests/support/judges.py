@@ -80,9 +80,13 @@ def _topology(tree: Tree) -> Topology | None:
     _check(tree)
     within = {word: _KEYS.get(key, key) for word, key in tree.get("within", {}).items()}
     required, preferred = within.get("required"), within.get("preferred")
+    slices = {_KEYS.get(level, level): size for level, size in tree.get("slices", ())}
+    slices.pop(required or "", None)  # those of the level that all members share ask for no more
     if required is not None:
-        return Topology(required, prefer=preferred)
-    return None if preferred is None else Topology(preferred, required=False)
+        return Topology(required, prefer=preferred, slices=slices)
+    if preferred is not None:
+        return Topology(preferred, required=False, slices=slices)
+    return Topology(slices=slices) if slices else None
 
 
 def levels_of(case: Case) -> list[list[str]]:
@@ -97,9 +101,6 @@ def _check(tree: Tree) -> None:
     within = tree.get("within", {})
     if unknown := within.keys() - {"required", "preferred"}:
         raise ValueError(f"{tree['name']}: within has {unknown}")
-    # slices of the level that all members share ask for no more
-    if any(level != within.get("required") for level, _size in tree.get("slices", ())):
-        raise ValueError(f"{tree['name']}: slices of another level than the required one")
 
 
 def _pods(tree: Tree) -> list[Tree]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Iterable, Mapping
+from typing import Any, cast, final
 
 from attrs import field, frozen
 
 from gangsched.errors import InvalidValueError
-from gangsched.values.fields import check_flag, check_text
+from gangsched.values.fields import check_flag
 from gangsched.values.reprs import short_repr
 
 __all__ = ["Topology"]
@@ -18,26 +19,64 @@ def _check_prefer(owner: Topology, _attribute: object, value: Any) -> None:
         raise InvalidValueError("prefer", value, f"a finer level than {owner.key}, or None")
 
 
+def _as_slices(given: Mapping[str, int] | Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    value: Any = given.items() if isinstance(given, Mapping) else given
+    try:
+        return tuple([(level, size) for level, size in value])
+    except (TypeError, ValueError):
+        return cast("tuple[tuple[str, int], ...]", given)
+
+
+def _check_slices(owner: Topology, _attribute: object, value: Any) -> None:
+    whole, levels = 0, {owner.key}
+    for level, size in value if isinstance(value, tuple) else ((None, None),):
+        if not isinstance(level, str) or not level or type(size) is not int or size < 1:
+            raise InvalidValueError("slices", value, "a mapping of labels to sizes >= 1")
+        if level in levels:
+            raise InvalidValueError("slices", level, "a label that is not named twice")
+        if whole % size:
+            expected = f"a size that divides {whole}, that of the slices around it"
+            raise InvalidValueError(f"slices[{level!r}]", size, expected)
+        whole, levels = size, {*levels, level}
+    if owner.key is None and not value:
+        raise InvalidValueError("key", None, "a label, unless there are slices")
+    if owner.key is None and (owner.prefer is not None or not owner.required):
+        raise InvalidValueError("key", None, "a label, as it is preferred or prefers another one")
+
+
+def _check_key(_owner: object, _attribute: object, value: Any) -> None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise InvalidValueError("key", value, "a non-empty string, or None")
+
+
 @final
 @frozen
 class Topology:
     """A topology constraint of a gang: its nodes have one value of a label in common.
 
-    Source: the topology constraints of KEP-5732; the preferred level of KAI Scheduler.
+    Source: the topology constraints of KEP-5732; the preferred level of KAI Scheduler; the slices
+    of Kueue.
 
     Attributes:
-        key: The key of the label: of a rack, a zone, a network.
+        key: The key of the label: of a rack, a zone, a network. None with *slices* for no matter.
         required: Whether the constraint is hard. If it is, the gang waits until it fits into one
             value. If not, a gang that fits into no single value goes to one of the next coarser
             level, if the scheduler knows ``levels``; at last to the fewest values.
         prefer: A finer level that the gang shares if it fits into one of its values, else one of
             the next coarser level, up to *key*; at last it has the fewest values of this level
             within *key*. None for no matter. It needs ``levels``.
+        slices: Of pods by their numbers, how many in a row share a value of a finer label:
+            ``{"rack": 16, "kubernetes.io/hostname": 4}``. Outermost first; each size divides the
+            one before it, and a last slice may be short. They hold for the minimum; pods beyond it
+            are in no slice. More than one label needs ``levels``.
     """
 
-    key: str = field(validator=check_text)
+    key: str | None = field(default=None, validator=_check_key)
     required: bool = field(default=True, validator=check_flag)
     prefer: str | None = field(default=None, validator=_check_prefer, kw_only=True)
+    slices: tuple[tuple[str, int], ...] = field(
+        default=(), converter=_as_slices, validator=_check_slices, kw_only=True
+    )
 
     def __repr__(self) -> str:
         return short_repr(self)

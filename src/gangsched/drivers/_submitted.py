@@ -227,14 +227,14 @@ class Submitted(Generic[E]):
             return len(self.places) == len(self.pods)
         roles = [self._role(uid) for uid in self.places]
         group = self.group.with_copies_of(roles)
-        return is_quorum(tree_of(group.min_available, group.roles), roles)
+        return is_quorum(tree_of(group.min_available, group.roles, None, group.topology), roles)
 
     def _role(self, uid: PodUID) -> str | None:
         """Return the role of a pod in the group."""
         claim, group = membership(self.pods[uid]), self.group
         if claim is None or group is None:
             return None
-        return group.path_of(claim.role, self.pods[uid].labels)
+        return group.path_of(claim.role, self.pods[uid].labels, self.pods[uid].name)
 
 
 @final

@@ -64,6 +64,7 @@ class Shortage:
             unlike; then *needed* and *fits* count copies. Without a role, they are the children of
             a group of groups. None if they count members.
         each_within: The label of which each of these copies needs one value; empty for none.
+        of_slices: Whether it counts slices of members instead of copies.
     """
 
     needed: int
@@ -77,6 +78,7 @@ class Shortage:
     beside_others: bool = False
     copy_requests: Resources | None = None
     each_within: str = ""
+    of_slices: bool = False
 
     @property
     def is_of_copies(self) -> bool:
@@ -100,7 +102,7 @@ class Shortage:
             amounts = " and ".join(f"{requests.quantity(name)} {name}" for name in requests)
             one = f" within one {self.each_within}" if self.each_within else ""
             each = f": each needs {amounts}" if amounts else ": each" * bool(one)
-            what = "copies" if self.role else "children"
+            what = "slices" if self.of_slices else "copies" if self.role else "children"
             return f"{bound} of {self.needed} {what}{whose} fit{where}{each}{one}"
         if self.beside_others:
             others = (

@@ -14,8 +14,9 @@ from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.model._labelled_role import LabelledRole, role_by_labels, with_copies
 from gangsched.model._names import GroupKey, PreemptionPolicy, group_key
 from gangsched.model._restart_policy import RestartPolicy
-from gangsched.model._role import Role, as_minima, check_minima, pods_needed
+from gangsched.model._role import Role, as_minima, check_minima, has_slices, pods_needed, role_at
 from gangsched.model._sequences import as_names
+from gangsched.model._slices import number_of, slice_of
 from gangsched.quantity import is_seconds
 from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
 from gangsched.values.fields import (
@@ -223,6 +224,9 @@ class PodGroup:
         if pods_needed(self.roles) > self.min_available:
             expected = f"counts with a sum <= min_available, which is {self.min_available}"
             raise InvalidPodGroupError(self.key, "roles", dict(self.roles), expected)
+        if self.topology is not None and self.topology.slices and (self.roles or self.min_groups):
+            expected = "no slices: they are of the pods of one role, or of a group without roles"
+            raise InvalidPodGroupError(self.key, "topology", self.topology, expected)
         timeout = self.schedule_timeout
         if timeout is not None and not (is_seconds(timeout) and timeout >= 0):
             raise InvalidPodGroupError(
@@ -250,31 +254,71 @@ class PodGroup:
         """Whether some role consists of copies: members name theirs by a path. O(roles)."""
         return any(isinstance(role, Role) and role.roles for role in self.roles.values())
 
-    def path_of(self, role: str | None, labels: Mapping[str, str] = EMPTY) -> str | None:
+    @property
+    def has_slices(self) -> bool:
+        """Whether the group, or a role of it, is cut into slices. O(roles)."""
+        own = self.topology is not None and bool(self.topology.slices)
+        return own or (bool(self.roles) and has_slices(self.roles))
+
+    @property
+    def spells_roles(self) -> bool:
+        """Whether the group decides which role its members have. O(roles)."""
+        return self.has_slices or self.has_copies or bool(self.labelled_roles)
+
+    def path_of(
+        self, role: str | None, labels: Mapping[str, str] = EMPTY, name: str = ""
+    ) -> str | None:
         """Return the role of a member as ``Pod.role`` has it.
 
         If some role consists of copies, a role that a label spells ``decode.0.worker`` is the path
-        ``decode/0/worker``. Otherwise it is the name of a role, dots included.
+        ``decode/0/worker``. Otherwise it is the name of a role, dots included. The path of a member
+        of a slice ends with it: ``slice-1``, or ``worker/slice-1/slice-0``.
 
         Runtime complexity: O(roles + labelled roles).
 
         Args:
             role: The role that the member names; None for none.
             labels: The labels of the member: *labelled_roles* may give it another role.
+            name: The name of the member, which may end with its number.
         """
+        path = self._own_path(role, labels)
+        slices, count = self._slices_of(path)
+        number = number_of(name, labels) if slices else None
+        if number is None:
+            return path
+        cut = slice_of(number, count, slices)
+        return "/".join(filter(None, (path if self.roles else None, cut))) or None
+
+    def _own_path(self, role: str | None, labels: Mapping[str, str]) -> str | None:
         by_labels = role_by_labels(self.labelled_roles, labels)
         if by_labels is not None:
             return by_labels.path(labels)
         return role.replace(".", "/") if role and self.has_copies else role
 
-    def labels_problem(self, labels: Mapping[str, str]) -> InvalidPodGroupError | None:
-        """Return why a member with these labels has no role in the group; None if it may be one.
+    def _slices_of(self, path: str | None) -> tuple[tuple[tuple[str, int], ...], int]:
+        """Return the slices of a role, by its path, and how many members they are about."""
+        if not self.roles:
+            return () if self.topology is None else self.topology.slices, self.min_available
+        role = role_at(self.roles, path or "")
+        if role is None or role.roles or role.topology is None:
+            return (), 0
+        return role.topology.slices, role.needed
 
-        Runtime complexity: O(labelled roles).
+    def member_problem(
+        self, role: str | None, labels: Mapping[str, str], name: str
+    ) -> InvalidPodGroupError | None:
+        """Return why a pod has no place in the group; None if it may be a member.
+
+        Runtime complexity: O(roles + labelled roles).
         """
         by_labels = role_by_labels(self.labelled_roles, labels)
         problem = None if by_labels is None else by_labels.problem(labels)
-        return None if problem is None else InvalidPodGroupError(self.key, *problem)
+        if problem is not None:
+            return InvalidPodGroupError(self.key, *problem)
+        if self._slices_of(self._own_path(role, labels))[0] and number_of(name, labels) is None:
+            expected = "a name that ends with its number, such as w-3, since its group has slices"
+            return InvalidPodGroupError(f"pod {self.namespace}/{name}", "name", name, expected)
+        return None
 
     def with_copies_of(self, paths: Iterable[str | None]) -> PodGroup:
         """Return the group with the copies that its members number, given the role of each.

@@ -138,6 +138,10 @@ class Role:
             expected = f"an int <= count, which is {self.count}"
             raise InvalidValueError("minimum", self.minimum, expected)
 
+        if self.roles and self.topology is not None and self.topology.slices:
+            expected = "no slices: they are of the pods of one role, and not of copies"
+            raise InvalidValueError("topology", self.topology, expected)
+
     @property
     def needed(self) -> int:
         """The number of copies, or of pods, that the gang needs to start."""
@@ -159,6 +163,24 @@ def pods_needed(roles: Mapping[str, int | Role]) -> int:
     return sum(
         role if not isinstance(role, Role) else role.needed * role.least for role in roles.values()
     )
+
+
+def has_slices(roles: Mapping[str, int | Role]) -> bool:
+    """Return whether a role, or one in its copies, is cut into slices. O(roles)."""
+    return any(
+        (role.topology is not None and bool(role.topology.slices)) or has_slices(role.roles)
+        for role in roles.values()
+        if isinstance(role, Role)
+    )
+
+
+def role_at(roles: Mapping[str, int | Role], path: str) -> Role | None:
+    """Return the role at a path, such as ``decode/0/worker``; None for none, or a number."""
+    name, _slash, rest = path.partition("/")
+    role = roles.get(name)
+    if not isinstance(role, Role):
+        return None
+    return role_at(role.roles, rest.partition("/")[2]) if rest else role
 
 
 def _is_minimum(role: object) -> TypeGuard[Role]:

@@ -55,15 +55,21 @@ class Levels:
 
     def _problem(self, topology: Topology) -> str:
         key, prefer = topology.key, topology.prefer
-        if self.topologies:
-            for each in (key, prefer):
-                if each is not None and each not in self._chains:
+        pairs = [(key, prefer, "is preferred")]
+        above = key
+        for level, _size in topology.slices:
+            pairs.append((above, level, "is of slices"))
+            above = level
+        for coarse, fine, what in pairs:
+            for each in (coarse, fine):
+                if self.topologies and each is not None and each not in self._chains:
                     known = ", ".join(self._chains)
                     return f"{each} is none of the levels of the scheduler: {known}"
-        elif prefer is not None:
-            return f"{prefer} is preferred within {key}, and the scheduler was given no levels"
-        if prefer is not None and (prefer == key or key not in self.chain(prefer)):
-            return f"{prefer} is preferred, and is no finer level than {key}"
+            if coarse is not None and fine is not None:
+                if not self.topologies:
+                    return f"{fine} {what} within {coarse}, and the scheduler was given no levels"
+                if coarse == fine or coarse not in self.chain(fine):
+                    return f"{fine} {what}, and is no finer level than {coarse}"
         return ""
 
 

@@ -46,7 +46,7 @@ OTHERS: Final = "/"
 Slices: TypeAlias = tuple[tuple[str, int], ...]
 """Pairs of level and size, outermost first; each size divides the one before it.
 
-A single pair of size 0 cuts nothing: of its level, the fewest domains are taken.
+Sizes of 0 cut nothing: of their levels, the fewest domains are taken.
 """
 
 
@@ -59,13 +59,11 @@ class Within:
         level: The members share one domain of this level: one value of this node label.
         required: Whether a sub group that fits into no such domain waits. If not, the levels above
             are tried, up to the whole cluster.
-        slices: The members are cut into slices, and each slice shares a domain of its level.
         prefer: A finer level, of which they share one domain if they can; None for none.
     """
 
     level: str
     required: bool = True
-    slices: Slices = ()
     prefer: str | None = None
 
 
@@ -87,6 +85,8 @@ class SubGroup:
             starts as a whole, and preemption takes it as a whole.
         evicted_whole: Whether preemption may only evict all of its pods, and never a part of them.
         restart: Its policy if it is restarted alone when it falls below its minimum.
+        slices: What its members are cut into by their numbers: of the first, a child for each, and
+            a last one for the members that are in no slice. Empty for no slices.
         shape: Equal for sub groups that ask for the same, whatever their keys are.
         is_bound: Whether some of its members are bound to domains, not only preferably together.
         is_optional: Whether some of its children need not start.
@@ -104,6 +104,7 @@ class SubGroup:
     is_copy: bool = False
     evicted_whole: bool = False
     restart: RestartPolicy | None = None
+    slices: Slices = ()
     shape: tuple[Any, ...] = field(init=False, eq=False, repr=False)
     _below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
     _constrained_below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
@@ -118,7 +119,7 @@ class SubGroup:
         below = tuple(child.shape for child in children)
         leaves = tuple(leaf for child in children for leaf in child.leaves)
         constrained = tuple(each for child in children for each in child.constrained)
-        is_bound = within is not None and (within.required or bool(within.slices))
+        is_bound = within is not None and within.required
         restarted = {} if self.restart is None else {self.key: self.restart}
         for child in children:
             restarted |= child.restarted
@@ -136,11 +137,6 @@ class SubGroup:
             object.__setattr__(self, name, value)
 
     @property
-    def slices(self) -> Slices:
-        """The slices that its members are cut into; empty for none."""
-        return () if self.within is None else self.within.slices
-
-    @property
     def leaves(self) -> tuple[SubGroup, ...]:
         """The leaves below it; of a leaf, itself."""
         return self._below or (self,)
@@ -155,6 +151,11 @@ class SubGroup:
     def is_of_copies(self) -> bool:
         """Whether its children are copies, so that one that has started goes on without another."""
         return bool(self.children) and self.children[0].is_copy
+
+    @property
+    def cuts(self) -> tuple[SubGroup, ...]:
+        """The slices that it is cut into; none for most."""
+        return tuple([c for c in self.children if c.within is not None]) if self.slices else ()
 
     def is_in(self, leaves: Container[str]) -> bool:
         """Return whether a leaf of it is among some, by key."""
@@ -207,7 +208,7 @@ def group_tree(key: GroupKey, spec: PodGroup | None, minimum: int | None) -> Sub
     """
     if spec is None:
         return SubGroup("", minimum or 0, group=key)
-    tree = tree_of(spec.min_available, spec.roles, key, within(spec.topology))
+    tree = tree_of(spec.min_available, spec.roles, key, spec.topology)
     return evolve(tree, evicted_whole=True) if spec.evicted_whole else tree
 
 
@@ -215,14 +216,34 @@ def tree_of(
     minimum: int,
     roles: Mapping[str, int | Role],
     group: GroupKey | None = None,
-    where: Within | None = None,
+    topology: Topology | None = None,
 ) -> SubGroup:
     """Return the tree of a group by its minimum and its roles; see ``group_tree``."""
-    if not roles:
-        return SubGroup("", minimum, within=where, group=group)
+    where, slices = within(topology), () if topology is None else topology.slices
     children = [_of_role(name, role, group) for name, role in roles.items()]
+    children += _slices("", minimum, slices, group)
+    if not children:
+        return SubGroup("", minimum, within=where, group=group)
     others = SubGroup(OTHERS, group=group)
-    return SubGroup("", minimum, (*children, others), within=where, group=group)
+    return SubGroup("", minimum, (*children, others), within=where, group=group, slices=slices)
+
+
+def _slices(
+    above: str, number: int, slices: Slices, group: GroupKey | None
+) -> tuple[SubGroup, ...]:
+    """Return the slices of so many members, given the beginning of their paths."""
+    if not slices:
+        return ()
+    found: list[SubGroup] = []
+    (level, size), inner = slices[0], slices[1:]
+    for first in range(0, number, size):
+        path, least = f"{above}slice-{first // size}", min(size, number - first)
+        below = _slices(f"{path}/", least, inner, group)
+        leaf = SubGroup(path, least, within=Within(level), group=group, role=path)
+        # those of its slices are its minimum
+        cut = evolve(leaf, least=0, role=None, children=below, slices=inner) if below else leaf
+        found.append(cut)
+    return tuple(found)
 
 
 def _of_role(path: str, role: int | Role, group: GroupKey | None) -> SubGroup:
@@ -236,7 +257,12 @@ def _of_role(path: str, role: int | Role, group: GroupKey | None) -> SubGroup:
         restart=role.restart,
     )
     if not role.roles:
-        return made(path, role.needed, role=path)
+        slices = () if role.topology is None else role.topology.slices
+        children = _slices(f"{path}/", role.needed, slices, group)
+        if not children:
+            return made(path, role.needed, role=path)
+        others = SubGroup(f"{path}/{OTHERS}", group=group, role=path)
+        return made(path, 0, (*children, others), slices=slices)
     copies = [f"{path}/{number}" for number in range(role.count)]
     children = tuple([made(copy, 0, _in_copy(copy, role, group), is_copy=True) for copy in copies])
     return SubGroup(path, children=children, wanted=role.needed, group=group)
@@ -248,7 +274,7 @@ def _in_copy(copy: str, role: Role, group: GroupKey | None) -> tuple[SubGroup, .
 
 def within(topology: Topology | None) -> Within | None:
     """Return where members may be by a topology constraint; None for none."""
-    if topology is None:
+    if topology is None or topology.key is None:
         return None
     return Within(topology.key, topology.required, prefer=topology.prefer)
 

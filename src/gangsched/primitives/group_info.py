@@ -102,7 +102,7 @@ class PodGroupInfo(MemberCounts):
         self.min_available = self.claimed_min if spec is None else spec.min_available
         self.roles = _NO_ROLES if spec is None or not spec.roles else _minima(spec)
         self.has_copies = spec is not None and bool(spec.roles) and spec.has_copies
-        self.spells_roles = self.has_copies or (spec is not None and bool(spec.labelled_roles))
+        self.spells_roles = spec is not None and spec.spells_roles
         stated = None if spec is None else spec.priority
         if self.above:
             stated = self.stated_priority
@@ -188,7 +188,7 @@ class PodGroupInfo(MemberCounts):
             tree: The minima; None for its own.
         """
         members = self.members
-        if tree is None and (self.spec is None or not self.spec.roles):  # most groups
+        if tree is None and not self.tree.children:  # most groups
             least = self.min_available or 0
             on, off = members.in_states(held), members.in_states(pending)
             return alone(counted(least, on, off, self.succeeded if done else 0))
@@ -231,10 +231,10 @@ class PodGroupInfo(MemberCounts):
 
 
 def _minima(spec: PodGroup) -> FrozenMap[int]:
-    """Return the minima of the roles that are no copies."""
+    """Return the minima of the roles that are neither copies nor cut into slices."""
     found = {
         name: role if isinstance(role, int) else role.needed
         for name, role in spec.roles.items()
-        if isinstance(role, int) or not role.roles
+        if isinstance(role, int) or not (role.roles or (role.topology and role.topology.slices))
     }
     return FrozenMap(found) if found else _NO_ROLES

@@ -362,7 +362,7 @@ class WorkloadRun:
         if group.restart is not None and group.restarts >= group.restart.max_restarts:
             return True
         claim = membership(pod)
-        role = f"{'' if claim is None else group.path_of(claim.role, pod.labels) or ''}/"
+        role = f"{'' if claim is None else group.path_of(claim.role, pod.labels, pod.name) or ''}/"
         return any(
             role.startswith(f"{path}/")
             and group.copy_restarts.get(path, (0, None))[0] >= policy.max_restarts

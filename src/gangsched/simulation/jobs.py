@@ -252,8 +252,11 @@ class Job:
         spec = self.spec
         if spec is None:
             return True
-        roles = [spec.path_of(self.roles.get(uid), self.members[uid].labels) for uid in of]
-        return is_quorum(tree_of(quorum, spec.with_copies_of(roles).roles), roles)
+        pods = [(self.roles.get(uid), self.members[uid]) for uid in of]
+        roles = [spec.path_of(role, pod.labels, pod.name) for role, pod in pods]
+        return is_quorum(
+            tree_of(quorum, spec.with_copies_of(roles).roles, None, spec.topology), roles
+        )
 
     @property
     def is_partial(self) -> bool:

@@ -173,7 +173,9 @@ _TOLERATION: Final = Record(
     effect=optional(_TAINT_EFFECT),
     comparison=optional(choice(Comparison)),
 )
-TOPOLOGY: Final = Record(Topology, key=STR, required=BOOL, prefer=optional(STR))
+TOPOLOGY: Final = Record(
+    Topology, key=optional(STR), required=BOOL, prefer=optional(STR), slices=many(row(STR, INT))
+)
 _VOLUME_CLAIM: Final = Record(VolumeClaim, name=STR, ephemeral=BOOL)
 _DISK: Final = Record(Disk, kind=STR, identity=STR, read_only=BOOL, monitors=many(STR))
 POD: Final = Record(

@@ -78,10 +78,11 @@ def place_gang(state: State, gang: Gang, task: Task) -> bool:
 
     def search_first(tree: SubGroup, domain: Domain) -> bool:
         """Search in a preferred level, with half of what is left of the budget."""
-        exact, most, left = task.is_most_exact, task.most_domains, budget - task.steps
+        said = task.is_most_exact, task.most_domains, task.gave_up
+        left = budget - task.steps
         is_found = not task.is_denied and search(task, left // 2, tree, domain)
         if not is_found:  # what is said of the gang is about the last level
-            task.is_most_exact, task.most_domains = exact, most
+            task.is_most_exact, task.most_domains, task.gave_up = said
         return is_found
 
     budget = state.settings.search_budget

@@ -64,7 +64,10 @@ def read_group(state: State, key: GroupKey) -> None:
 
 def _spelling(spec: PodGroup | None) -> object:
     """Return what decides which role a member has."""
-    return (False, ()) if spec is None else (spec.has_copies, spec.labelled_roles)
+    if spec is None:
+        return (False, (), None)
+    cut = (spec.min_available, spec.roles, spec.topology) if spec.has_slices else None
+    return (spec.has_copies, spec.labelled_roles, cut)
 
 
 def _named(spec: PodGroup | None) -> Sequence[GroupKey]:

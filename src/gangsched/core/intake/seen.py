@@ -68,9 +68,10 @@ def spelled(state: State, seen: Seen) -> Seen:
     info = None if claim is None else state.records.registry.get(claim.group)
     if claim is None or info is None or info.spec is None or not info.spells_roles:
         return seen
-    spec, labels = info.spec, seen.pod.labels
-    claim = evolve(claim, role=spec.path_of(claim.role, labels))
-    return seen._replace(claim=claim, problem=seen.problem or spec.labels_problem(labels))
+    spec, labels, name = info.spec, seen.pod.labels, seen.pod.name
+    problem = seen.problem or spec.member_problem(claim.role, labels, name)
+    claim = evolve(claim, role=spec.path_of(claim.role, labels, name))
+    return seen._replace(claim=claim, problem=problem)
 
 
 def _look(state: State, uid: PodUID) -> Seen | None:

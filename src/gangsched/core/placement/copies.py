@@ -1,4 +1,4 @@
-"""How many copies of a role fit at once, by counting what one of them lacks in each domain.
+"""How many copies of a role, or slices, fit at once, by counting what one lacks in each domain.
 
 Each class of members is counted by itself, and so are copies that lack different members: more may
 seem to fit than do. A count that is too small is a proof all the same. If what the copies are part
@@ -41,13 +41,15 @@ def shortage_of_copies(task: Task, role: SubGroup, *, of_all: bool = False) -> S
 
     Args:
         task: The members; none of them is placed.
-        role: A sub group; if it does not consist of copies, nothing is known.
+        role: A sub group; if it consists neither of copies nor of slices, nothing is known.
         of_all: Whether all copies that exist are wanted, and not only the minimum.
     """
-    if not role.is_of_copies:
+    parts = role.children if role.is_of_copies else role.cuts
+    if not parts:
         return None
-    run, like = _like(task, role)
-    wanted = run + sum(map(len, like.values())) if of_all else role.wanted
+    run, like = _like(task, parts)
+    all_of_them = run + sum(map(len, like.values()))
+    wanted = role.wanted if role.is_of_copies and not of_all else all_of_them
     most = -1
     best: Domain = EVERYWHERE
     for domain in _around(task, role):
@@ -88,10 +90,10 @@ def _of(task: Task, sub: SubGroup, under: Domain) -> Sequence[Domain]:
     return task.table.domains.at(sub.within.level, under) if pinned is None else pinned
 
 
-def _like(task: Task, role: SubGroup) -> tuple[int, _Like]:
+def _like(task: Task, parts: Sequence[SubGroup]) -> tuple[int, _Like]:
     """Return how many copies lack nothing, and the others that may start, by what they lack."""
     fits, like = 0, dict[object, list[SubGroup]]()
-    for copy in role.children:
+    for copy in parts:
         if least_needed(copy, task.lacking) <= 0:
             fits += 1  # it runs
         elif can_be_met(copy, task.lacking, task.numbers):
@@ -107,7 +109,7 @@ def _shortage(
     """Return the shortage of a role of which so many copies fit in the best domain."""
     copy = next(iter(like.values()))[0]
     needs = _needs(task, copy)
-    is_cut = any(sub.slices for sub in task.gang.tree.constrained)
+    is_cut = any(sub.slices for sub in copy.sub_groups())
     is_exact = len(like) == len(needs) == 1 and not (is_cut or any(map(task.asks_late, needs)))
     group = role.group if len(task.gang.infos) > 1 else None
     if role.group is None:
@@ -128,6 +130,7 @@ def _shortage(
         group=group,
         copy_requests=asked,
         each_within=level,
+        of_slices=bool(role.slices),
     )
 
 

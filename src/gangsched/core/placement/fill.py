@@ -8,14 +8,24 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, TypeVar
 
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import EVERYWHERE, Domain, Path
 from gangsched.core.nodes.node_table import NodeState
 from gangsched.primitives.gang_tree import HOST, Slices
 
-__all__ = ["best_nodes", "capacity", "fewest_domains", "fewest_nodes", "is_level", "most_nodes"]
+__all__ = [
+    "best_nodes",
+    "capacity",
+    "fewest",
+    "fewest_domains",
+    "fewest_nodes",
+    "is_level",
+    "most_nodes",
+]
+
+T = TypeVar("T")
 
 
 def best_nodes(pod_class: PodClass, number: int, domain: Domain) -> list[int]:
@@ -78,10 +88,10 @@ def _best_in(pod_class: PodClass, number: int, domain: Path) -> list[int]:
     return found
 
 
-def fewest_nodes(pod_class: PodClass, number: int, domain: Domain, slices: Slices) -> list[int]:
-    """Take the fewest domains on each level down, nodes last; the tightest one for the rest."""
+def fewest_nodes(pod_class: PodClass, number: int, domain: Domain) -> list[int]:
+    """Take the fewest nodes; the tightest one for the rest."""
     found: list[int] = []
-    for slot, count in _spread_out(pod_class, number, domain, slices):
+    for slot, count in _spread_out(pod_class, number, domain):
         if count:
             pod_class.table.take(slot, pod_class.needs, count)
             found += [slot] * count
@@ -123,12 +133,12 @@ def fewest_domains(
     """Yield the fewest domains that take so many pods, each with how many; nothing is taken."""
     memo, names = pod_class.memo.refresh(), pod_class.table.names
     sized = [(memo.within(d), names[d] if isinstance(d, int) else d, d) for d in domains]
-    return _fewest(sorted([e for e in sized if e[0]], key=lambda e: e[:2]), number)
+    return fewest(sorted([e for e in sized if e[0]], key=lambda e: e[:2]), number)
 
 
 def capacity(pod_class: PodClass, domain: Domain, slices: Slices) -> int:
     """Return how many pods of a class a domain takes, in whole slices. Exact."""
-    if not slices or not slices[0][1]:
+    if not slices:
         return pod_class.memo.within(domain)
     level, size = slices[0]
     if is_level(domain, level):
@@ -146,49 +156,28 @@ def is_level(domain: Domain, level: str) -> bool:
     return level != HOST and bool(domain) and domain[-1][0] == level
 
 
-def _spread_out(
-    pod_class: PodClass, number: int, domain: Domain, slices: Slices
-) -> Iterator[tuple[int, int]]:
-    """Yield nodes, each with a number of pods. Pods beyond the last whole slice are left out."""
-    pod_class.memo.refresh()
-    if slices and is_level(domain, slices[0][0]):
-        number = min(number, capacity(pod_class, domain, slices))
-        number -= number % slices[0][1]
-        slices = slices[1:]
+def _spread_out(pod_class: PodClass, number: int, domain: Domain) -> Iterable[tuple[int, int]]:
+    """Yield nodes, each with a number of pods."""
+    memo, table = pod_class.memo.refresh(), pod_class.table
     if isinstance(domain, int):
-        yield domain, min(number, pod_class.memo.within(domain))
+        yield domain, min(number, memo.within(domain))
         return
-    if slices:
-        number -= number % slices[0][1]
-        below: Iterable[Domain] = pod_class.table.domains.at(slices[0][0], domain)
-    elif domain == EVERYWHERE:
+    if domain == EVERYWHERE:
         yield from _fewest_of_all(pod_class, number)
         return
-    else:
-        below = pod_class.table.domains.slots(domain)
-    table = pod_class.table
-    sized = [
-        (capacity(pod_class, d, slices), table.names[d] if isinstance(d, int) else d, d)
-        for d in below
-    ]
-    groups: dict[int, list[tuple[int, object, Domain]]] = {}
-    for entry in sized:
-        if entry[0]:
-            groups.setdefault(_score_of(pod_class, entry[2]), []).append(entry)
+    groups: dict[int, list[tuple[int, object, int]]] = {}
+    for slot in table.domains.slots(domain):
+        fits = memo.within(slot)
+        if fits:  # a score goes before the number
+            score = -memo.score(table.state_of[slot])
+            groups.setdefault(score, []).append((fits, table.names[slot], slot))
     for _score, entries in sorted(groups.items(), key=lambda item: item[0]):
-        for each, count in _fewest(sorted(entries, key=lambda e: (e[0], e[1])), number):
+        for slot, count in fewest(sorted(entries, key=lambda e: (e[0], e[1])), number):
             number -= count
-            yield from _spread_out(pod_class, count, each, slices)
+            yield slot, count
 
 
-def _score_of(pod_class: PodClass, domain: Domain) -> int:
-    """Return what orders a node before its capacity does; 0 for a domain of several nodes."""
-    if not isinstance(domain, int):
-        return 0
-    return -pod_class.memo.score(pod_class.table.state_of[domain])
-
-
-def _fewest(sized: list[tuple[int, object, Domain]], number: int) -> Iterator[tuple[Domain, int]]:
+def fewest(sized: list[tuple[int, object, T]], number: int) -> Iterator[tuple[T, int]]:
     """Yield domains, each with a number: the largest, then the smallest that takes the rest."""
     last = len(sized) - 1
     sizes = [entry[0] for entry in sized]
@@ -206,7 +195,7 @@ def _fewest(sized: list[tuple[int, object, Domain]], number: int) -> Iterator[tu
 
 
 def _fewest_of_all(pod_class: PodClass, number: int) -> list[tuple[int, int]]:
-    """Do what ``_fewest`` does with all nodes. O(states), and O(nodes log) of those that tie."""
+    """Do what ``fewest`` does with all nodes. O(states), and O(nodes log) of those that tie."""
     picks: list[tuple[int, int]] = []
     table = pod_class.memo.refresh().table
     for sized in _by_score(pod_class):

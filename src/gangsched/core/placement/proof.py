@@ -129,7 +129,7 @@ def _of_packing(task: Task, budget: int) -> Proof | None:
 def _required_level(tree: SubGroup) -> str | None:
     """Return the level at which a gang shares one domain; None if that is not all it requires."""
     within = tree.within
-    if within is None or not within.required or within.slices:
+    if within is None or not within.required:
         return None
     is_all = len([*tree.constrained]) == 1 and not any(s.is_optional for s in tree.sub_groups())
     return within.level if is_all else None

@@ -44,8 +44,6 @@ def search(
         under: The domain that was chosen for the sub group above it.
     """
     tree = tree or task.gang.tree
-    if any(each.slices for each in tree.constrained):
-        return False
     asks_late = task.asks_some_late
     is_like = not tree.children and len(task.pools.get(tree.key, {})) < 2
     if is_like and tree.within is None and not asks_late:

@@ -353,12 +353,12 @@ class Task:
     def _fill(
         self, pod_class: PodClass, records: list[PodRecord], domain: Domain, slices: Slices
     ) -> list[int]:
-        if slices and not slices[0][1]:
+        if slices:
             return self._gather(pod_class, records, domain, slices)
         if self.asks_late(pod_class):
             return self._fill_late(pod_class, records, domain)
-        if slices or pod_class.packs:
-            return fewest_nodes(pod_class, len(records), domain, slices)
+        if pod_class.packs:
+            return fewest_nodes(pod_class, len(records), domain)
         if pod_class.spreads:
             return most_nodes(pod_class, len(records), domain, self._siblings(pod_class))
         return best_nodes(pod_class, len(records), domain)
@@ -424,7 +424,7 @@ class Task:
     def _fewest(self, pod_class: PodClass, records: list[PodRecord], domain: Domain) -> list[int]:
         """Place members on the fewest nodes if late plugins accept these; none otherwise."""
         point = self.save()
-        slots = fewest_nodes(pod_class, len(records), domain, ())
+        slots = fewest_nodes(pod_class, len(records), domain)
         self.restore(point)
         if self._barred:
             return []

@@ -17,9 +17,9 @@ from attrs import evolve
 
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
-from gangsched.core.placement.fill import capacity, fewest_domains, is_level
+from gangsched.core.placement.fill import capacity, fewest, fewest_domains, is_level
 from gangsched.core.placement.task import Task
-from gangsched.primitives.gang_tree import Slices, SubGroup, Within
+from gangsched.primitives.gang_tree import Slices, SubGroup
 from gangsched.primitives.standing import can_be_met
 
 __all__ = ["Search", "lacks", "options", "place_elastic", "place_minimum"]
@@ -75,17 +75,58 @@ def _minimum_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices, sear
         return lacking <= 0 or _put_least(task, tree, lacking, domain, slices)
     met, left = 0, len(tree.children)
     children = list(tree.children)
-    if not tree.is_optional:  # of k of n, the first ones are chosen
+    planned = _plan(task, tree, domain)
+    if not (tree.is_optional or tree.slices):  # of k of n, the first ones are chosen
         children.sort(key=partial(_ease, task))
     for child in children:
         left -= 1
-        if place_minimum(task, child, domain, slices, search):
+        where = planned.get(child.key)
+        is_placed = where is not None and place_minimum(task, child, where, (), search)
+        if is_placed or place_minimum(task, child, domain, slices, search):
             met += 1
             if met == tree.wanted:
                 break
         elif met + left < tree.wanted:
             return False
     return _more(task, tree, task.lacking(tree), domain, slices) <= 0
+
+
+def _plan(task: Task, tree: SubGroup, domain: Domain) -> dict[str, Domain]:
+    """Return the domains of slices of like members: the fewest, those that the gang has first."""
+    like = _like_slices(task, tree)
+    if like is None:
+        return {}
+    pod_class, cuts = like
+    level, size = tree.slices[0]
+    pinned = [task.pinned(cut, domain) or () for cut in tree.cuts]
+    rooms = {d: 0 for some in pinned for d in some}
+    rooms |= dict.fromkeys(task.table.domains.at(level, domain), 0)
+    found: list[Domain] = []
+    sized: list[tuple[int, object, Domain]] = []
+    has = {d for some in pinned for d in some}
+    for each in rooms:
+        room = capacity(pod_class, each, tree.slices) // size
+        if each in has:
+            found += [each] * room
+        elif room:
+            sized.append((room, task.name(each), each))
+    left = max(len(cuts) - len(found), 0)
+    for each, number in fewest(sorted(sized, key=lambda e: (e[0], e[1])), left):
+        found += [each] * number
+    return {cut.key: each for cut, each in zip(cuts, found, strict=False)}
+
+
+def _like_slices(task: Task, tree: SubGroup) -> tuple[PodClass, list[SubGroup]] | None:
+    """Return the slices that lack members and have none, if all are of one class; or None."""
+    if not tree.slices:
+        return None
+    cuts = [cut for cut in tree.cuts if lacks(task, cut) and not cut.is_in(task.holding)]
+    classes = {c for cut in cuts for leaf in cut.leaves for c in task.pools.get(leaf.key, ())}
+    if len(classes) != 1:
+        return None
+    (pod_class,) = classes
+    pod_class.memo.refresh()
+    return pod_class, cuts
 
 
 def _put_least(task: Task, leaf: SubGroup, least: int, domain: Domain, slices: Slices) -> bool:
@@ -161,7 +202,7 @@ def place_elastic(
     levels = task.levels(within)
     if domain is not None:
         of = next((n for n, level in enumerate(levels) if is_level(domain, level)), len(levels))
-        _elastic_in(task, tree, domain, _cut(within, levels[:of]), search)
+        _elastic_in(task, tree, domain, _cut(levels[:of]), search)
         return
     held = task.pinned(tree, under)
     if held is None and within.required:
@@ -170,12 +211,12 @@ def place_elastic(
             _elastic_in(task, tree, *best, search)
         return
     for number, level in enumerate(levels if held is not None else ()):
-        cut = _cut(within, levels[:number])
+        cut = _cut(levels[:number])
         for each in task.pinned(tree, under, level) or ():
             _elastic_in(task, tree, each, cut, search)
     if not within.required:
         task.failed = task.diagnosis = None  # other nodes will do
-        _elastic_in(task, tree, under, _cut(within, levels), search)
+        _elastic_in(task, tree, under, _cut(levels), search)
 
 
 def _elastic_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices, search: Search) -> None:
@@ -216,7 +257,7 @@ def _by_level(
     assert within is not None
     levels, held = task.levels(within), task.pinned(tree, under)
     for number, level in enumerate(levels):
-        cut = _cut(within, levels[:number])
+        cut = _cut(levels[:number])
         here = held if level == within.level else held and task.pinned(tree, under, level)
         if here:
             yield level, [(domain, cut) for domain in here]
@@ -227,12 +268,12 @@ def _by_level(
             found = [each for above in domains for each in task.table.domains.at(level, above)]
             yield level, _fitting(task, tree, found, cut)
     if not within.required:
-        yield "", [(under, _cut(within, levels))]
+        yield "", [(under, _cut(levels))]
 
 
-def _cut(within: Within, below: Sequence[str]) -> Slices:
+def _cut(below: Sequence[str]) -> Slices:
     """Return the slices of a domain, given the levels that were tried below it, finest first."""
-    return tuple([(level, 0) for level in reversed(below)]) if below else within.slices
+    return tuple([(level, 0) for level in reversed(below)])
 
 
 def _fitting(
@@ -243,16 +284,23 @@ def _fitting(
     for pod_class in {c for classes, _least, _n in demands for c, _m in classes}:
         pod_class.memo.refresh()
     ranked: list[tuple[int, list[int], int, Any, Domain]] = []
+    like = _like_slices(task, tree)
     for domain in domains:
         total = 0
         for classes, least, _number in demands:
-            fits = [(capacity(c, domain, cut), n) for c, n in classes]
+            fits = [(c.memo.within(domain), n) for c, n in classes]
             if sum(min(most, n) for most, n in fits) < least:
                 break
             total += sum(most for most, _n in fits)
         else:
             name = task.table.names[domain] if isinstance(domain, int) else domain
-            few = [_fewest(task, demands, domain, below) for below, size in cut if not size]
+            few = [_fewest(task, demands, domain, below) for below, _size in cut]
+            if like is not None:
+                planned = _plan(task, tree, domain).values()
+                # a short slice may fit where no whole one does
+                if len(planned) < len(like[1]) - 1:
+                    continue
+                few.append(len({*planned}))
             ranked.append((-min(total, wanted), few, total, name, domain))
     for *_rank, domain in sorted(ranked, key=lambda each: each[:4]):
         yield domain, cut

@@ -107,6 +107,7 @@ _SHORTAGE: Final = Record(
     beside_others=BOOL,
     copy_requests=optional(RESOURCES),
     each_within=STR,
+    of_slices=BOOL,
 )
 _EXHAUSTED: Final = Record(SearchBudgetExhausted, needed=_COUNT, placed=_COUNT, steps=_COUNT)
 _UNSCHEDULABLE: Final = Record(
