@@ -221,50 +221,6 @@ def is_placed_exactly(case: Case) -> None:
 # Slices
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1), st.integers(0, 1)), min_size=1),
-    st.lists(st.integers(1, 3), min_size=1, max_size=2),
-    st.integers(1, 4),
-    st.integers(0, 4),
-    st.sampled_from([ZONE, RACK]),
-)
-@example([(3, 0, 0)], [2], 1, 2, RACK)  # an elastic member would be half a slice
-def test_like_members_are_placed_exactly_if_whole_slices_fit(
-    nodes: list[tuple[int, int, int]], parts: list[int], wanted: int, more: int, level: str
-) -> None:
-    """A rack takes whole slices only; with two parts, each host of it takes whole parts of them."""
-    size, part = math.prod(parts), parts[-1] if parts[1:] else 1
-    slices = ((RACK, size), (HOST, part)) if parts[1:] else ((RACK, size),)
-    least = wanted * size
-    leaf = SubGroup("a", least, within=Within(level, slices=slices), role="a")
-    case = Case(
-        tuple((cpu, f"z{zone}", f"z{zone}r{rack}") for cpu, zone, rack in nodes),
-        SubGroup("gang", least, (leaf,)),
-        {"a": (1,) * (least + more)},
-    )
-    racks: dict[tuple[int, int], int] = {}
-    for cpu, zone, rack in nodes:
-        racks[zone, rack] = racks.get((zone, rack), 0) + cpu // part * part
-    fit = Counter[tuple[int, ...]]()
-    for (zone, rack), cpu in racks.items():
-        fit[(zone,) if level == ZONE else (zone, rack)] += cpu // size * size
-    most = max(fit.values())
-    task, tree = task_of(case)
-    task.table.begin()
-    is_placed = place_minimum(task, tree, EVERYWHERE)
-    assert is_placed is (most >= least)
-    if is_placed:
-        place_elastic(task, tree)
-        on = Counter(slot for _record, slot in task.nodes)
-        assert all(count % part == 0 and count <= nodes[slot][0] for slot, count in on.items())
-        by_rack = Counter(nodes[slot][1:] for slot in on.elements())
-        assert all(count % size == 0 for count in by_rack.values())
-        assert len({zone for zone, _rack in by_rack} if level == ZONE else by_rack) == 1
-        assert by_rack.total() >= least
-    task.table.rewind()
-    task.table.end()
-
-
 # What a gang tree needs at the least
 
 
