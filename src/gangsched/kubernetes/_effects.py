@@ -6,7 +6,7 @@
 - A bind that is refused and repeated: event ``FailedScheduling`` of the pod, see ``_bind``.
 - ``GroupScheduled``: event ``Scheduled`` of the group.
 - ``GroupBound``: condition ``PodGroupInitiallyScheduled=True`` of the group, so that it says what
-  is true.
+  is true. That of a composite pod group is in ``_mark_writer``.
 - ``GroupPartlyBound``: event ``PartlyBound`` of the group. The same for a gang that stays partly on
   nodes and is not evicted, see ``_partial``; of a member, if the group has no object.
 - ``GroupBelowMinimum``: event ``BelowMinimum`` of the group, see ``_below_minimum``. The same for
@@ -17,7 +17,7 @@
 - ``RestartLimitReached``: event ``RestartLimitReached`` of the group.
 - ``GroupRejected``: event ``FailedScheduling`` of the group and of each pending member that is
   told, the condition ``PodGroupInitiallyScheduled=False``, and ``PodScheduled=False`` of each
-  pending member.
+  pending member. The same of each parent that is not placed, since its groups start together.
 - ``PodNotAdmitted`` of a member whose group exceeds a quota, cannot be read, or has a constraint
   that is not modelled, as have its members: the same, at once.
 - ``GroupIncomplete``: the same, if it still is after 10 s, with the event ``Incomplete``. If only
@@ -75,8 +75,9 @@ from gangsched.events import (
 from gangsched.kubernetes import _decision_log
 from gangsched.kubernetes._below_minimum import BelowMinimumReports, is_below_minimum
 from gangsched.kubernetes._cache import Cache
-from gangsched.kubernetes._conditions import StatusWriter
+from gangsched.kubernetes._conditions import StatusWriter, is_scheduled
 from gangsched.kubernetes._instants import whole_seconds
+from gangsched.kubernetes._placed import parents_of, placed_children
 from gangsched.kubernetes._partial import PartialGangs, is_whole
 from gangsched.kubernetes._recorder import EventRecorder, Regarding
 from gangsched.kubernetes._restart_notes import RestartNotes
@@ -143,6 +144,7 @@ class Effects:
         self._is_settled = False
         self._fallen: set[GroupKey] = set()
         self._changing: GroupKey | None = None
+        self._told: dict[GroupKey, str] = {}  # in one call, with the reason of an attempt
 
     def is_victim(self, uid: PodUID) -> bool:
         """Return whether a pod is evicted for a preemptor. O(1)."""
@@ -216,6 +218,7 @@ class Effects:
                     self._effect(effect)
             elif said := of_gangs[key]:
                 self._unschedulable(effect.uid, said)
+        self._tell_parents()
 
     def _what_gangs_say(self, effects: Iterable[Effect]) -> dict[GroupKey, str]:
         """Return what is said of gangs in one call; empty for one that is not tried."""
@@ -295,7 +298,7 @@ class Effects:
         if key is not None and reason.startswith(EXCEEDED):
             self._forget_timer(key)
             self._tell(key, Sentence(FAILED, reason))
-        elif key is not None and self._is_of_bundle(key):
+        elif key is not None and self._waits_for_others(key):
             self._waits(key)
         # a scheduling gate is no failure: the API server has set the condition already
         elif not pod.scheduling_gates and _HELD in reason and not (key and self._waits(key)):
@@ -415,6 +418,7 @@ class Effects:
     def _group_rejected(self, rejected: GroupRejected) -> None:
         reason = rejected.reason
         self._said.pop(rejected.group, None)
+        self._told[rejected.group] = reason
         self._status.group(rejected.group, scheduled=False, message=reason)
         regarding = self._regarding_group(rejected.group)
         if regarding is not None:
@@ -426,17 +430,18 @@ class Effects:
         What has counts of members is told later: members come one by one.
         """
         info: PodGroupInfo | None = self._scheduler.registry.get(key)
-        if info is None or (info.is_complete and not self._is_of_bundle(key)):
+        if info is None or (info.is_complete and not self._waits_for_others(key)):
             return False  # it is tried, so the pod has a reason of its own
         sentence = self._sentence(key)
         if sentence is not None and sentence.reason == FAILED:
             self._tell(key, sentence)
         return sentence is not None
 
-    def _is_of_bundle(self, key: GroupKey) -> bool:
+    def _waits_for_others(self, key: GroupKey) -> bool:
         """Return whether a group may wait for others although its own members are complete."""
         info: PodGroupInfo | None = self._scheduler.registry.get(key)
-        return info is not None and info.spec is not None and bool(info.spec.bundle)
+        spec = None if info is None else info.spec
+        return spec is not None and (bool(spec.bundle) or spec.parent is not None)
 
     def _sentence(self, key: GroupKey) -> Sentence | None:
         info: PodGroupInfo | None = self._scheduler.registry.get(key)
@@ -449,21 +454,50 @@ class Effects:
         """Write why a gang waits wherever it is looked for; see ``_sentences``."""
         pending = [pod for pod in self._members(key) if pod.node_name is None]
         regarding = self._regarding_group(key)
+        self._told.setdefault(key, "")
         for pod in pending if self._of_pods else ():
             if self._status.unschedulable(pod.uid, sentence.text):
                 self._record(_regarding(pod), sentence)
-        if self._said.get(key) == sentence:
+        if not self._is_news(key, sentence):
             return
-        self._said.pop(key, None)
-        self._said[key] = sentence
-        if len(self._said) > _MOST_SAID:
-            del self._said[next(iter(self._said))]
         _decisions.info("gang waits", extra={"group": key, "reason": sentence.text})
         self._status.group(key, scheduled=False, message=sentence.text)
         if regarding is None and pending and not self._of_pods:
             regarding = _regarding(pending[0])
         if regarding is not None:
             self._record(regarding, sentence)
+
+    def _is_news(self, key: GroupKey, sentence: Sentence) -> bool:
+        """Note what is said of a group; return False if it was said last."""
+        if self._said.get(key) == sentence:
+            return False
+        self._said.pop(key, None)
+        self._said[key] = sentence
+        if len(self._said) > _MOST_SAID:
+            del self._said[next(iter(self._said))]
+        return True
+
+    def _tell_parents(self) -> None:
+        """Write why the parents of the groups wait of which it was said in this call."""
+        told, self._told = self._told, {}
+        registry = self._scheduler.registry
+        for parent in parents_of(registry, told):
+            placed, wanted = placed_children(registry, parent)
+            facts = self._cache.group_facts(parent)
+            if facts is None or is_scheduled(facts) or placed >= wanted:
+                continue  # it runs, and what waits is beyond its minimum
+            tried = next(
+                (told[key] for key in told if told[key] and self._is_below(key, parent)), ""
+            )
+            sentence = Sentence(FAILED, tried) if tried else self._sentence(parent)
+            if sentence is not None and self._is_news(parent, sentence):
+                self._status.group(parent, scheduled=False, message=sentence.text)
+                regarding = self._regarding_group(parent)
+                if regarding is not None:
+                    self._record(regarding, sentence)
+
+    def _is_below(self, key: GroupKey, parent: GroupKey) -> bool:
+        return any(group.key == parent for group in self._scheduler.registry.above(key))
 
     def _record(self, regarding: Regarding, sentence: Sentence) -> None:
         self._events.record(regarding, sentence.kind, sentence.reason, "Scheduling", sentence.text)
@@ -481,6 +515,7 @@ class Effects:
         sentence = self._sentence(key)
         if sentence is not None:
             self._tell(key, sentence)
+            self._tell_parents()
 
     def _key_of(self, uid: PodUID) -> GroupKey | None:
         return self._cache.group_of(self._cache.cluster.pod(uid))

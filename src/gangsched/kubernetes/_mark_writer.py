@@ -11,8 +11,8 @@ Rules:
       another member says it instead;
   R3  a gang of which no member was bound with an annotation has none: nothing would be known of it
       all the same;
-  R4  the condition of a native group follows what runs: it is written once the group is whole,
-      whoever has started it;
+  R4  the condition of a native group follows what runs: it is written once the group is whole, and
+      that of a composite pod group once as many of its children are, whoever has started them;
   R5  a patch goes to the status of the pod, on which the scheduler has rights. It names the UID,
       and gives way to binds.
 """
@@ -29,8 +29,9 @@ from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
 from gangsched.kubernetes._bind import pod_path
 from gangsched.kubernetes._cache import Cache
-from gangsched.kubernetes._conditions import StatusWriter
+from gangsched.kubernetes._conditions import StatusWriter, is_scheduled
 from gangsched.kubernetes._group_status import keeps_record
+from gangsched.kubernetes._placed import parents_of, placed_children
 from gangsched.kubernetes._partial import is_whole
 from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
 from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, holds_node
@@ -93,8 +94,10 @@ class StartMarks:
         """Look at every gang of which a member has changed since the last look."""
         if not len(self._scheduler.registry):
             return  # it has not listed the cluster yet
-        keys = sorted(self._cache.moved)
+        registry, keys = self._scheduler.registry, sorted(self._cache.moved)
         self._cache.moved.clear()
+        for parent in parents_of(registry, keys):
+            self._write_of_children(parent)
         pods = [(key, pod) for key in keys for pod in self._to_mark(key)]
         for n in range(0, len(pods), self._workers):
             await self._give_way(time.monotonic())
@@ -122,6 +125,15 @@ class StartMarks:
         if not info.assumed and info.assigned and (is_whole(info) or self._was_whole(info.key)):
             message = f"{info.assigned} members are assigned to nodes"
             self._status.group(info.key, scheduled=True, message=message)
+
+    def _write_of_children(self, parent: GroupKey) -> None:
+        facts = self._cache.group_facts(parent)
+        if facts is None or is_scheduled(facts):
+            return
+        placed, wanted = placed_children(self._scheduler.registry, parent)
+        if wanted and placed >= wanted:
+            message = f"{placed} groups are assigned to nodes, and {wanted} are wanted"
+            self._status.group(parent, scheduled=True, message=message)
 
     async def _mark(self, key: GroupKey, pod: Pod) -> None:
         path = pod_path(pod, "status")

@@ -20,7 +20,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, final
-from urllib.parse import quote
 
 from attrs import evolve
 
@@ -28,7 +27,6 @@ from gangsched.errors import GangschedError
 from gangsched.events import CopyBound, Evict, GroupRestarted
 from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._cache import Cache
-from gangsched.kubernetes._facts import GroupFacts
 from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
 from gangsched.manifests.restarts import restart_annotations
 from gangsched.model import GroupKey, PodGroup
@@ -121,19 +119,13 @@ class RestartNotes:
         facts = self._cache.group_facts(key)
         if facts is None:
             return
-        notes = restart_annotations(group)
+        notes, path = restart_annotations(group), facts.dialect.path_of(key)
         response = await self._requests.patch(
-            _path(facts),
+            path,
             body=to_json({"metadata": {"uid": facts.identity.uid, "annotations": notes}}),
             content_type=MERGE_PATCH,
             lane=_LANE,
             patience=self._patience,
         )
         if response.status >= 300 and not is_gone(response):
-            _log.warning("restarts not written: PATCH %s: %s", _path(facts), said(response))
-
-
-def _path(facts: GroupFacts) -> str:
-    dialect, group = facts.dialect, facts.group
-    namespace, name = quote(group.namespace, safe=""), quote(group.name, safe="")
-    return f"/apis/{dialect.group}/{dialect.version}/namespaces/{namespace}/podgroups/{name}"
+            _log.warning("restarts not written: PATCH %s: %s", path, said(response))

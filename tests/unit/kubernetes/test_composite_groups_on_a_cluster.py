@@ -1,0 +1,205 @@
+"""Composite pod groups on an API server in memory: starts, conditions, absence and clashes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("msgspec", reason="the extra kubernetes is not installed")
+
+from support.cluster_objects import COMPOSITES, GROUPS, NODES, PODS, composite_json, node_json
+from support.cluster_objects import put_gang as put_group
+from support.memory_api import Fault, MemoryApi, refused
+from support.memory_cluster import cluster, condition, events, scheduled
+from support.running import on_a_loop, running, until
+
+pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
+
+WRITTEN = "CompositePodGroupInitiallyScheduled"
+
+
+def tree(nodes: int = 1, *, gpu: int = 4, composites: bool = True) -> MemoryApi:
+    """Return a cluster that serves groups of groups, with nodes of some GPUs."""
+    api = cluster(nodes, gpu=gpu)
+    api.composites = composites
+    return api
+
+
+def placed(api: MemoryApi) -> set[str]:
+    """Return the groups of which each pod has a node."""
+    groups: dict[str, set[bool]] = {}
+    for key, node in api.pods().items():
+        name = key.partition("/")[2].rpartition("-")[0]
+        groups.setdefault(name, set()).add(node is not None)
+    return {name for name, on_nodes in groups.items() if on_nodes == {True}}
+
+
+def of_tree(api: MemoryApi, name: str) -> tuple[str, str]:
+    """Return status and message of the condition of a group of groups."""
+    found = condition(api, COMPOSITES, name, WRITTEN)
+    return found.get("status", ""), found.get("message", "")
+
+
+def why(api: MemoryApi, pod: str) -> str:
+    text: str = scheduled(api, pod).get("message", "")
+    return text
+
+
+@on_a_loop
+async def test_k_of_n_groups_start_and_another_one_starts_when_room_comes() -> None:
+    api = tree(gpu=4)
+    api.put(COMPOSITES, composite_json("serve", 2))
+    for name in ("a", "b", "c"):
+        put_group(api, name, 2, parent="serve")
+    async with running(api):
+        await until(lambda: placed(api) == {"a", "b"})
+        await until(lambda: of_tree(api, "serve")[0] == "True")
+        assert of_tree(api, "serve")[1] == "2 groups are assigned to nodes, and 2 are wanted"
+        await until(lambda: why(api, "c-0") != "")
+        api.put(NODES, node_json("more", gpu=2))
+        await until(lambda: placed(api) == {"a", "b", "c"})
+    assert of_tree(api, "serve")[0] == "True"  # a child that waited did not take it back
+
+
+@on_a_loop
+async def test_parents_and_children_say_what_the_tree_lacks_until_it_starts() -> None:
+    api = tree(gpu=1)
+    api.put(COMPOSITES, composite_json("serve", 2))
+    api.put(COMPOSITES, composite_json("decode", 1, parent="serve"))
+    put_group(api, "d", 2, parent="decode")
+    async with running(api):
+        lacks = "waiting for pod groups whose parent is default/serve: 1 of 2 can start"
+        await until(lambda: lacks in why(api, "d-0"))
+        await until(lambda: lacks in of_tree(api, "serve")[1])
+        put_group(api, "p", 1, parent="serve")
+        await until(lambda: "not all of 2 children" in of_tree(api, "serve")[1])
+        assert of_tree(api, "serve")[0] == "False"
+        assert "FailedScheduling" in [each["reason"] for each in events(api, "serve")]
+        (regarding,) = {tuple(sorted(each["regarding"].items())) for each in events(api, "serve")}
+        assert dict(regarding)["kind"] == "CompositePodGroup"
+        api.put(NODES, node_json("more", gpu=2))
+        await until(lambda: placed(api) == {"d", "p"})
+        for name in ("serve", "decode"):
+            await until(lambda name=name: of_tree(api, name)[0] == "True")
+
+
+@on_a_loop
+async def test_parent_that_comes_later_than_its_children_starts_them() -> None:
+    api = tree()
+    put_group(api, "a", 2, parent="serve")
+    async with running(api):
+        absent = "waiting for pod group default/serve, a parent: it does not exist"
+        await until(lambda: why(api, "a-0") == absent)
+        api.put(COMPOSITES, composite_json("serve", 1))
+        await until(lambda: placed(api) == {"a"})
+
+
+@on_a_loop
+async def test_deleted_child_makes_way_and_a_deleted_parent_leaves_what_runs() -> None:
+    api = tree(gpu=2)
+    api.put(COMPOSITES, composite_json("serve", 1))
+    put_group(api, "a", 2, parent="serve")
+    put_group(api, "b", 2, parent="serve")
+    async with running(api):
+        await until(lambda: placed(api) == {"a"})
+        api.remove(GROUPS, "default/a")
+        for name in ("a-0", "a-1"):
+            api.remove(PODS, f"default/{name}")
+        await until(lambda: placed(api) == {"b"})
+        api.remove(COMPOSITES, "default/serve")
+        put_group(api, "alone", 1, gpu=0)
+        await until(lambda: placed(api) == {"alone", "b"})
+
+
+@on_a_loop
+async def test_child_is_held_while_its_kind_is_not_served_and_starts_once_it_is() -> None:
+    api = tree(composites=False)
+    put_group(api, "a", 1, parent="serve")
+    put_group(api, "free", 1)
+    async with running(api):
+        await until(lambda: placed(api) == {"free"})
+        await until(lambda: "the API server serves no CompositePodGroups" in why(api, "a-0"))
+        assert "feature gate CompositePodGroup" in why(api, "a-0")
+    api.composites = True
+    api.put(COMPOSITES, composite_json("serve", 1))
+    async with running(api):  # it looks at once
+        await until(lambda: placed(api) == {"a", "free"})
+
+
+@on_a_loop
+async def test_missing_right_on_composite_groups_holds_their_children_alone() -> None:
+    def fault(_method: str, path: str) -> Fault | None:
+        return refused(403, "no right") if "/compositepodgroups" in path else None
+
+    api = tree()
+    api.put(COMPOSITES, composite_json("serve", 1))
+    put_group(api, "a", 1, parent="serve")
+    put_group(api, "free", 1)
+    api.fault = fault
+    async with running(api):
+        await until(lambda: placed(api) == {"free"})
+        unread = "CompositePodGroup.v1alpha3.scheduling.k8s.io objects: they cannot be read"
+        await until(lambda: unread in why(api, "a-0"))
+        api.fault = lambda _method, _path: None
+        await until(lambda: placed(api) == {"a", "free"})
+
+
+@on_a_loop
+async def test_composite_group_that_cannot_be_read_holds_its_children_with_its_field() -> None:
+    api = tree()
+    api.put(COMPOSITES, composite_json("serve", 0))
+    put_group(api, "a", 1, parent="serve")
+    async with running(api):
+        problem = "its CompositePodGroup cannot be read: spec.schedulingPolicy.gang.minGroupCount"
+        await until(lambda: problem in why(api, "a-0"))
+        api.put(COMPOSITES, composite_json("serve", 1))
+        await until(lambda: placed(api) == {"a"})
+
+
+@on_a_loop
+async def test_group_of_pods_and_composite_group_of_one_name_are_both_held() -> None:
+    api = tree()
+    api.put(COMPOSITES, composite_json("x", 1))
+    put_group(api, "x", 1)
+    put_group(api, "child", 1, parent="x")
+    put_group(api, "free", 1)
+    async with running(api):
+        await until(lambda: placed(api) == {"free"})
+        await until(lambda: "a CompositePodGroup of the same name" in why(api, "x-0"))
+        renames = "a PodGroup and a CompositePodGroup are called x: rename one of them"
+        await until(lambda: renames in why(api, "child-0"))
+        api.remove(GROUPS, "default/x")
+        api.remove(PODS, "default/x-0")
+        await until(lambda: placed(api) == {"free", "child"})
+
+
+@on_a_loop
+async def test_next_leader_finishes_a_start_and_writes_what_the_first_did_not() -> None:
+    """The first leader is stopped with one child on nodes, and before it wrote a condition."""
+    api = tree()
+    api.put(COMPOSITES, composite_json("serve", 2))
+    for name in ("a", "b"):
+        put_group(api, name, 2, parent="serve")
+    found: Any = api.get(PODS, "default/a-0")
+    for name in ("a-0", "a-1"):
+        found = api.get(PODS, f"default/{name}")
+        found["spec"]["nodeName"] = "n0"
+        api.put(PODS, found)
+    async with running(api):
+        await until(lambda: placed(api) == {"a", "b"})
+        await until(lambda: of_tree(api, "serve")[0] == "True")
+
+
+@on_a_loop
+async def test_order_of_listing_does_not_start_children_without_their_parent() -> None:
+    """The parents are listed last; children are not tried as groups of their own before that."""
+    api = tree(gpu=2)
+    api.put(COMPOSITES, composite_json("serve", 2))
+    put_group(api, "a", 2, parent="serve")
+    put_group(api, "b", 2, parent="serve")
+    put_group(api, "free", 1, gpu=0)
+    async with running(api):
+        await until(lambda: placed(api) == {"free"})
+        await until(lambda: of_tree(api, "serve")[0] == "False")
+    assert placed(api) == {"free"}
