@@ -77,8 +77,8 @@ from gangsched.kubernetes._below_minimum import BelowMinimumReports, is_below_mi
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter, is_scheduled
 from gangsched.kubernetes._instants import whole_seconds
-from gangsched.kubernetes._placed import parents_of, placed_children
-from gangsched.kubernetes._partial import PartialGangs, is_whole
+from gangsched.kubernetes._placed import children_of, is_whole, parents_of
+from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._recorder import EventRecorder, Regarding
 from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.kubernetes._sentences import FAILED, Sentence, sentence_of
@@ -214,7 +214,11 @@ class Effects:
             if key is None or not isinstance(effect, PodUnschedulable):
                 self._effect(effect)
             elif key not in of_gangs:
-                if not self._waits(key):
+                if self._waits(key):
+                    continue
+                if self._is_child_that_waits(key):
+                    self._tell(key, Sentence(FAILED, effect.reason))
+                else:
                     self._effect(effect)
             elif said := of_gangs[key]:
                 self._unschedulable(effect.uid, said)
@@ -443,6 +447,16 @@ class Effects:
         spec = None if info is None else info.spec
         return spec is not None and (bool(spec.bundle) or spec.parent is not None)
 
+    def _is_child_that_waits(self, key: GroupKey) -> bool:
+        """Return whether a group was tried as a whole, beyond what the tree above it needs.
+
+        There is no notice of it: the tree as a whole has not failed.
+        """
+        info: PodGroupInfo | None = self._scheduler.registry.get(key)
+        if info is None or info.spec is None or info.spec.parent is None:
+            return False
+        return info.is_complete and not info.scheduled
+
     def _sentence(self, key: GroupKey) -> Sentence | None:
         info: PodGroupInfo | None = self._scheduler.registry.get(key)
         if info is None or info.was_scheduled:
@@ -482,9 +496,8 @@ class Effects:
         told, self._told = self._told, {}
         registry = self._scheduler.registry
         for parent in parents_of(registry, told):
-            placed, wanted = placed_children(registry, parent)
             facts = self._cache.group_facts(parent)
-            if facts is None or is_scheduled(facts) or placed >= wanted:
+            if facts is None or is_scheduled(facts) or children_of(registry, parent).is_met:
                 continue  # it runs, and what waits is beyond its minimum
             tried = next(
                 (told[key] for key in told if told[key] and self._is_below(key, parent)), ""

@@ -6,7 +6,8 @@ groups of which something has changed are looked at here.
 
 Rules:
   R1  they are written if no object of the group keeps a phase or a condition, see ``_start_marks``.
-      A group of one member has none: it is whole with its first bind;
+      A group of one member has none: it is whole with its first bind. Groups below one root have
+      them too: that a root has no condition says nothing, since kube-scheduler writes none;
   R2  two members of a whole gang say so, on two nodes if there are two. If one of them leaves,
       another member says it instead;
   R3  a gang of which no member was bound with an annotation has none: nothing would be known of it
@@ -31,8 +32,7 @@ from gangsched.kubernetes._bind import pod_path
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter, is_scheduled
 from gangsched.kubernetes._group_status import keeps_record
-from gangsched.kubernetes._placed import parents_of, placed_children
-from gangsched.kubernetes._partial import is_whole
+from gangsched.kubernetes._placed import children_of, is_whole, parents_of
 from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
 from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, holds_node
 from gangsched.model import GroupKey, Pod
@@ -96,21 +96,28 @@ class StartMarks:
             return  # it has not listed the cluster yet
         registry, keys = self._scheduler.registry, sorted(self._cache.moved)
         self._cache.moved.clear()
-        for parent in parents_of(registry, keys):
+        parents = parents_of(registry, keys)
+        for parent in parents:
             self._write_of_children(parent)
-        pods = [(key, pod) for key in keys for pod in self._to_mark(key)]
+        pods = [(key, pod) for key in sorted({*keys, *parents}) for pod in self._to_mark(key)]
         for n in range(0, len(pods), self._workers):
             await self._give_way(time.monotonic())
             await asyncio.gather(*(self._mark(*each) for each in pods[n : n + self._workers]))
 
     def _to_mark(self, key: GroupKey) -> list[Pod]:
-        info: PodGroupInfo | None = self._scheduler.registry.get(key)
+        registry = self._scheduler.registry
+        info: PodGroupInfo | None = registry.get(key)
         if info is None:
             return []
-        if keeps_record(self._cache.group_facts(key)):
+        infos = [info]
+        if info.spec is not None and info.spec.min_groups is not None:
+            if info.spec.parent is not None:
+                return []
+            infos = [each for each in map(registry.get, registry.family(key)) if each is not None]
+        elif keeps_record(self._cache.group_facts(key)):
             self._write_condition(info)
             return []
-        members = map(self._cache.cluster.pod, info.members)
+        members = [self._cache.cluster.pod(uid) for each in infos for uid in each.members]
         placed = [pod for pod in members if pod is not None and holds_node(pod)]
         saying = [pod for pod in placed if WAS_WHOLE in pod.annotations]
         lacking = _SAYING - len(saying)
@@ -130,9 +137,11 @@ class StartMarks:
         facts = self._cache.group_facts(parent)
         if facts is None or is_scheduled(facts):
             return
-        placed, wanted = placed_children(self._scheduler.registry, parent)
-        if wanted and placed >= wanted:
-            message = f"{placed} groups are assigned to nodes, and {wanted} are wanted"
+        of = children_of(self._scheduler.registry, parent)
+        if of.placed and of.is_met:
+            message = (
+                f"{of.placed} of {of.known} groups are assigned to nodes, it wants {of.wanted}"
+            )
             self._status.group(parent, scheduled=True, message=message)
 
     async def _mark(self, key: GroupKey, pod: Pod) -> None:

@@ -19,8 +19,8 @@ from typing import Final, final
 from attrs import evolve, frozen
 
 from gangsched.explain import NotAdmitted, NotEnoughMembers, Why, in_utc
+from gangsched.kubernetes._absent_parents import why_absent
 from gangsched.kubernetes._cache import Cache
-from gangsched.kubernetes._placed import why_absent
 from gangsched.kubernetes._unknown_minimum import is_unknown, unknown_minimum
 from gangsched.model import GroupKey, Pod
 

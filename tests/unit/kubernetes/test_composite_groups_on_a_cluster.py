@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 
 pytest.importorskip("msgspec", reason="the extra kubernetes is not installed")
 
+from gangsched.kubernetes import read_settings
 from support.cluster_objects import COMPOSITES, GROUPS, NODES, PODS, composite_json, node_json
 from support.cluster_objects import put_gang as put_group
 from support.memory_api import Fault, MemoryApi, refused
-from support.memory_cluster import cluster, condition, events, scheduled
+from support.memory_cluster import cluster, condition, events, reasons, scheduled
 from support.running import on_a_loop, running, until
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -41,6 +44,11 @@ def of_tree(api: MemoryApi, name: str) -> tuple[str, str]:
     return found.get("status", ""), found.get("message", "")
 
 
+def is_written(api: MemoryApi, name: str) -> bool:
+    """Return whether a group of groups says that it was scheduled."""
+    return of_tree(api, name)[0] == "True"
+
+
 def why(api: MemoryApi, pod: str) -> str:
     text: str = scheduled(api, pod).get("message", "")
     return text
@@ -54,12 +62,15 @@ async def test_k_of_n_groups_start_and_another_one_starts_when_room_comes() -> N
         put_group(api, name, 2, parent="serve")
     async with running(api):
         await until(lambda: placed(api) == {"a", "b"})
-        await until(lambda: of_tree(api, "serve")[0] == "True")
-        assert of_tree(api, "serve")[1] == "2 groups are assigned to nodes, and 2 are wanted"
-        await until(lambda: why(api, "c-0") != "")
+        await until(lambda: is_written(api, "serve"))
+        assert of_tree(api, "serve")[1] == "2 of 3 groups are assigned to nodes, it wants 2"
+        await until(lambda: "at most 2 of 3 children" in why(api, "c-0"))
+        waits = condition(api, GROUPS, "c", "PodGroupInitiallyScheduled")
+        assert (waits["status"], waits["message"]) == ("False", why(api, "c-0"))
+        assert reasons(api, "c") == ["FailedScheduling"]
         api.put(NODES, node_json("more", gpu=2))
         await until(lambda: placed(api) == {"a", "b", "c"})
-    assert of_tree(api, "serve")[0] == "True"  # a child that waited did not take it back
+    assert is_written(api, "serve")  # a child that waited did not take it back
 
 
 @on_a_loop
@@ -81,7 +92,7 @@ async def test_parents_and_children_say_what_the_tree_lacks_until_it_starts() ->
         api.put(NODES, node_json("more", gpu=2))
         await until(lambda: placed(api) == {"d", "p"})
         for name in ("serve", "decode"):
-            await until(lambda name=name: of_tree(api, name)[0] == "True")
+            await until(partial(is_written, api, name))
 
 
 @on_a_loop
@@ -188,7 +199,7 @@ async def test_next_leader_finishes_a_start_and_writes_what_the_first_did_not() 
         api.put(PODS, found)
     async with running(api):
         await until(lambda: placed(api) == {"a", "b"})
-        await until(lambda: of_tree(api, "serve")[0] == "True")
+        await until(lambda: is_written(api, "serve"))
 
 
 @on_a_loop
@@ -203,3 +214,77 @@ async def test_order_of_listing_does_not_start_children_without_their_parent() -
         await until(lambda: placed(api) == {"free"})
         await until(lambda: of_tree(api, "serve")[0] == "False")
     assert placed(api) == {"free"}
+
+
+# A start that is broken off ----------------------------------------------------------------------
+
+STARTED = "gangsched.io/bound-in-start"
+WHOLE = "gangsched.io/gang-was-whole"
+PARTIAL = read_settings({"partialGangSeconds": 1})
+
+
+def bind(api: MemoryApi, *names: str, **notes: str) -> None:
+    """Place pods on the first node, as an earlier leader did."""
+    for name in names:
+        found: Any = api.get(PODS, f"default/{name}")
+        found["spec"]["nodeName"] = "n0"
+        found["metadata"]["annotations"] = notes
+        api.put(PODS, found)
+
+
+def half_started(**notes: str) -> MemoryApi:
+    """Return a tree of two groups, of which only the first one fits, and runs."""
+    api = tree(gpu=2)
+    api.put(COMPOSITES, composite_json("serve", 2))
+    put_group(api, "a", 2, parent="serve")
+    put_group(api, "b", 2, parent="serve")
+    bind(api, "a-0", "a-1", **notes)
+    return api
+
+
+@on_a_loop
+async def test_whole_child_of_a_tree_whose_start_was_broken_off_is_released() -> None:
+    api = half_started(**{STARTED: "true"})
+    async with running(api, PARTIAL):
+        await until(lambda: len(api.pods()) == 2)
+    assert set(api.pods()) == {"default/b-0", "default/b-1"}
+    assert "GangReleased" in reasons(api, "a-0")
+    note = "1 of 2 groups below pod group default/serve are on nodes, as an earlier scheduler"
+    assert any(note in each["note"] for each in events(api, "serve"))
+
+
+@pytest.mark.parametrize("marks", [{}, {STARTED: "true", WHOLE: "true"}])
+@on_a_loop
+async def test_tree_that_ran_keeps_what_is_left_of_it(marks: dict[str, str]) -> None:
+    """Kube-scheduler has started it, or a pod says that it was whole."""
+    api = half_started(**marks)
+    stays = "they are not evicted, because neither"
+    async with running(api, PARTIAL):
+        if marks:
+            await asyncio.sleep(3.0)
+        else:
+            await until(lambda: any(stays in each["note"] for each in events(api, "serve")))
+    assert len(api.pods()) == 4
+
+
+@on_a_loop
+async def test_tree_that_was_whole_keeps_its_groups_when_its_parent_is_made_again() -> None:
+    api = tree(gpu=4)
+    api.put(COMPOSITES, composite_json("serve", 2))
+    put_group(api, "a", 2, parent="serve")
+    put_group(api, "b", 2, parent="serve")
+    async with running(api, PARTIAL):
+        await until(lambda: placed(api) == {"a", "b"})
+        await until(lambda: sum(WHOLE in notes_on(api, key) for key in api.pods()) == 2)
+        assert all(STARTED in notes_on(api, key) for key in api.pods())
+        api.remove(COMPOSITES, "default/serve")
+    api.put(COMPOSITES, composite_json("serve", 3))
+    async with running(api, PARTIAL):
+        await asyncio.sleep(3.0)
+    assert placed(api) == {"a", "b"}
+
+
+def notes_on(api: MemoryApi, pod: str) -> dict[str, str]:
+    found: Any = api.get(PODS, pod)
+    notes: dict[str, str] = found["metadata"].get("annotations", {})
+    return notes

@@ -31,7 +31,12 @@ class World:
         marks: dict[str, str] | None = None,
     ) -> None:
         self.info: Any = SimpleNamespace(
-            key=KEY, min_available=3, assigned=assigned, assumed=0, members=_Members(["a"])
+            key=KEY,
+            spec=None,
+            min_available=3,
+            assigned=assigned,
+            assumed=0,
+            members=_Members(["a"]),
         )
         self.pod = Pod(name="a", uid="a", node_name="n", annotations=marks or {})
         self.evicted: list[float] = []
@@ -72,7 +77,10 @@ class _Members(list[str]):
 
 
 class _Registry(dict[GroupKey, Any]):
-    """The groups by key; iterates over the groups, as the registry does."""
+    """The groups by key; iterates over the groups, as the registry does. None has a parent."""
+
+    above = lambda _self, _key: ()  # noqa: E731
+    spec = lambda _self, _key: None  # noqa: E731
 
     def __iter__(self) -> Any:
         return iter(self.values())
