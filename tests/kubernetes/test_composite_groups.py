@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, Final
 
 import pytest
 
 from support.cluster_objects import composite_json
-from support.control_plane import ApiError, ControlPlane
+from support.control_plane import Account, ApiError, ControlPlane
 from support.control_plane.fixtures import need_control_plane
+from support.fault_proxy import Fault, FaultProxy, Order, Request
+from support.patience import until
 from support.running import on_a_loop
-from support.scheduled_cluster import GROUPS, Cluster, eventually, scheduling
+from support.scheduled_cluster import (
+    GROUPS,
+    Cluster,
+    documented_rights,
+    eventually,
+    scheduling,
+)
+from support.scheduler_replicas import Replicas
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
@@ -88,6 +98,12 @@ class Trees(Cluster):
 
     def is_scheduled(self, parent: str) -> bool:
         return self.of_parent(parent).get("status") == "True"
+
+    def regarding(self, name: str) -> list[dict[str, Any]]:
+        """Return what events of a name are about."""
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
+        found = (each["regarding"] for each in self.plane.admin.items(path))
+        return [each for each in found if each["name"] == name]
 
     def why(self, pod: str) -> str:
         return str((self.condition(pod, "PodScheduled") or {}).get("message", ""))
@@ -187,3 +203,135 @@ async def test_deleted_child_makes_way_for_a_sibling(cluster: Trees) -> None:
         await eventually(are_running(cluster, "a", "b"))
         cluster.remove_child("a", 2)
         await eventually(are_running(cluster, "b", "c"))
+
+
+# A leader that is killed in the start ------------------------------------------------------------
+
+
+@pytest.fixture
+def replica(cluster: Trees) -> Iterator[Replica]:
+    """A scheduler as a process of its own, behind a proxy; it is started by the test."""
+    with Replica(cluster) as found:
+        yield found
+
+
+class Replica:
+    """A scheduler whose requests can be cut."""
+
+    def __init__(self, cluster: Trees) -> None:
+        self._cluster = cluster
+        self._opened = ExitStack()
+        plane = cluster.plane
+        self._proxy = self._opened.enter_context(FaultProxy(plane.url, plane.ca, key=plane.key))
+        account = Account.create(plane.admin, cluster.namespace, [*documented_rights()])
+        self._file = plane.kubeconfig(cluster.namespace, account.token, self._proxy.url)
+        self._replicas: Replicas | None = None
+
+    def __enter__(self) -> Replica:
+        return self
+
+    def __exit__(self, *_given: object) -> None:
+        if self._replicas is not None:
+            self._replicas.stop()
+        self._opened.close()
+
+    def start(self, cuts: Callable[[Request], bool]) -> Order:
+        """Start it; requests that *cuts* says are never performed."""
+        order = Order(cuts, Fault.CUT, 1_000_000)
+        self._proxy.order(order)
+        folder, name = self._cluster.plane.folder, self._cluster.name
+        self._replicas = Replicas(folder, [self._file], name)
+        return order
+
+    def kill(self, order: Order) -> None:
+        """Kill it, and start another one whose requests are performed."""
+        assert self._replicas is not None
+        self._replicas.kill(0)
+        order.times = 0
+
+
+def is_late(request: Request) -> bool:
+    """Return whether a request places a pod of a later group, or tells of a tree."""
+    is_told = request.method == "PATCH" and "compositepodgroups" in request.path
+    return is_told or (request.is_binding and "/b-" in request.path)
+
+
+def test_next_leader_completes_a_tree_whose_leader_was_killed_in_its_start(
+    cluster: Trees, replica: Replica
+) -> None:
+    cluster.add_nodes(1, gpu=4)
+    cluster.add_parent("tree", 2)
+    for name in ("a", "b"):
+        cluster.add_child(name, 2, "tree")
+    order = replica.start(is_late)
+    until(are_running(cluster, "a"))
+    replica.kill(order)
+    until(are_running(cluster, "a", "b"))
+    until(lambda: cluster.is_scheduled("tree"))
+
+
+def test_whole_child_is_released_if_the_rest_of_its_tree_does_not_fit_any_more(
+    cluster: Trees, replica: Replica
+) -> None:
+    cluster.add_nodes(1, gpu=4)
+    cluster.add_parent("tree", 2)
+    for name in ("a", "b"):
+        cluster.add_child(name, 2, "tree", terminationGracePeriodSeconds=0)
+    order = replica.start(is_late)
+    until(are_running(cluster, "a"))
+    (node,) = cluster.nodes
+    cluster.plane.admin.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    replica.kill(order)
+    until(lambda: {*cluster.placed()} == {"b-0", "b-1"}, cluster.placed)
+    until(lambda: "GangReleased" in cluster.reasons("a-0"))
+    assert not cluster.is_scheduled("tree")
+
+
+# Beside kube-scheduler ---------------------------------------------------------------------------
+
+
+@on_a_loop
+async def test_kube_scheduler_starts_its_trees_beside_those_of_this_scheduler(
+    cluster: Trees,
+) -> None:
+    theirs, ours = {"scheduler": "default-scheduler"}, {"scheduler": cluster.name}
+    gates = {"GenericWorkload": True, **FEATURES}
+    kube_scheduler = await asyncio.to_thread(cluster.plane.start_scheduler, features=gates)
+    cluster.add_nodes(2, gpu=4)
+    for parent, names in (("theirs", theirs), ("ours", ours)):
+        cluster.add_parent(parent, 2)
+        for n in range(2):
+            cluster.add_child(f"{parent}-{n}", 2, parent, **names)
+    cluster.add_parent("short", 2)
+    cluster.add_child("short-0", 1, "short", gpu=0, **theirs)
+    cluster.add_child("lacking-0", 1, "short", gpu=99, **theirs)
+    try:
+        async with scheduling(cluster):
+            started = ("theirs-0", "theirs-1", "ours-0", "ours-1")
+            await eventually(are_running(cluster, *started))
+            await eventually(lambda: cluster.is_scheduled("ours"))
+            await eventually(lambda: cluster.of_group("short-0").get("status") == "False")
+            assert are_running(cluster, *started)()
+    finally:
+        await asyncio.to_thread(kube_scheduler.stop)
+    said = {name: cluster.of_parent(name) for name in ("theirs", "short")}
+    assert said == {"theirs": {}, "short": {}}  # kube-scheduler tells groups of pods alone
+    for n in range(2):
+        assert cluster.of_group(f"theirs-{n}")["status"] == "True"
+
+
+# What people look at -----------------------------------------------------------------------------
+
+
+@on_a_loop
+async def test_groups_of_one_name_are_held_and_both_objects_say_so(cluster: Trees) -> None:
+    cluster.add_nodes(1)
+    cluster.add_parent("x", 1)
+    cluster.add_gang("x", 1)
+    cluster.add_child("child", 1, "x")
+    async with scheduling(cluster):
+        await eventually(lambda: "a CompositePodGroup of the same name" in cluster.why("x-0"))
+        await eventually(lambda: "rename one of them" in cluster.why("child-0"))
+        kinds = {"PodGroup", "CompositePodGroup"}
+        await eventually(lambda: {each["kind"] for each in cluster.regarding("x")} >= kinds)
+    assert not any(cluster.placed().values())

@@ -76,6 +76,7 @@ from gangsched.kubernetes import _decision_log
 from gangsched.kubernetes._below_minimum import BelowMinimumReports, is_below_minimum
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter, is_scheduled
+from gangsched.kubernetes._facts import GroupFacts, UnreadableGroup
 from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._placed import children_of, is_whole, parents_of
 from gangsched.kubernetes._partial import PartialGangs
@@ -172,6 +173,7 @@ class Effects:
                 self._restarts.forget(event.key)
         elif isinstance(event, PodGroupAdded | PodGroupUpdated):
             self._note_whole(event.group.key)
+            self._tell_namesake(event.group.key)
 
     def _note_whole(self, key: GroupKey) -> None:
         """Note a gang that is whole and whose minimum may become larger in this call."""
@@ -188,6 +190,7 @@ class Effects:
         self._partial.settled()
         for info in self._scheduler.registry:
             self._note_found(info)
+            self._tell_namesake(info.key)
         self._fallen.clear()
         if self._first_settled is not None:
             self._first_settled()
@@ -464,6 +467,13 @@ class Effects:
         why = self._scheduler.why(key, budget=0)
         return sentence_of(self._cache, key, list(self._members(key)), why)
 
+    def _tell_namesake(self, key: GroupKey) -> None:
+        """Tell a composite pod group that a group of pods has its name, which has precedence."""
+        facts = self._cache.namesake(key)
+        if facts is not None:
+            note = f"a PodGroup is called {facts.group.name}, too: the pods of both wait"
+            self._failed(_regarding_object(facts), note)
+
     def _tell(self, key: GroupKey, sentence: Sentence) -> None:
         """Write why a gang waits wherever it is looked for; see ``_sentences``."""
         pending = [pod for pod in self._members(key) if pod.node_name is None]
@@ -560,12 +570,13 @@ class Effects:
 
     def _regarding_group(self, key: GroupKey) -> Regarding | None:
         known = self._cache.unreadable_group(key) or self._cache.group_facts(key)
-        if known is None:
-            return None
-        dialect = known.dialect
-        version = f"{dialect.group}/{dialect.version}"
-        namespace, _slash, name = key.partition("/")
-        return Regarding(version, dialect.kind, namespace, name, known.identity.uid)
+        return None if known is None else _regarding_object(known)
+
+
+def _regarding_object(known: GroupFacts | UnreadableGroup) -> Regarding:
+    dialect, uid = known.dialect, known.identity.uid
+    namespace, _slash, name = known.identity.key.partition("/")
+    return Regarding(f"{dialect.group}/{dialect.version}", dialect.kind, namespace, name, uid)
 
 
 def _regarding(pod: Pod) -> Regarding:

@@ -10,12 +10,14 @@ import pytest
 
 pytest.importorskip("msgspec", reason="the extra kubernetes is not installed")
 
+from gangsched.cli import _kubectl
 from gangsched.kubernetes import read_settings
 from support.cluster_objects import COMPOSITES, GROUPS, NODES, PODS, composite_json, node_json
 from support.cluster_objects import put_gang as put_group
+from support.extender_client import extending
 from support.memory_api import Fault, MemoryApi, refused
 from support.memory_cluster import cluster, condition, events, reasons, scheduled
-from support.running import on_a_loop, running, until
+from support.running import ALONE, on_a_loop, running, until
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
@@ -180,6 +182,8 @@ async def test_group_of_pods_and_composite_group_of_one_name_are_both_held() -> 
         await until(lambda: "a CompositePodGroup of the same name" in why(api, "x-0"))
         renames = "a PodGroup and a CompositePodGroup are called x: rename one of them"
         await until(lambda: renames in why(api, "child-0"))
+        kinds = {"PodGroup", "CompositePodGroup"}
+        await until(lambda: {each["regarding"]["kind"] for each in events(api, "x")} >= kinds)
         api.remove(GROUPS, "default/x")
         api.remove(PODS, "default/x-0")
         await until(lambda: placed(api) == {"free", "child"})
@@ -214,6 +218,59 @@ async def test_order_of_listing_does_not_start_children_without_their_parent() -
         await until(lambda: placed(api) == {"free"})
         await until(lambda: of_tree(api, "serve")[0] == "False")
     assert placed(api) == {"free"}
+
+
+# Others that read the cluster ---------------------------------------------------------------------
+
+
+@on_a_loop
+async def test_extender_binds_nothing_before_each_pod_of_the_tree_has_arrived() -> None:
+    api = tree(gpu=4)
+    api.put(COMPOSITES, composite_json("serve", 2))
+    names = [*put_group(api, "a", 2, parent="serve"), *put_group(api, "b", 2, parent="serve")]
+    async with extending(api, ALONE) as asking:
+        for name in names:
+            assert await asking.decided(name, ["n0"]) == "n0"
+        first = [asyncio.ensure_future(asking.bind(name, "n0")) for name in names[:3]]
+        await asyncio.sleep(0.3)
+        assert not any(api.pods().values())
+        assert await asking.bind(names[3], "n0") == ""
+        assert await asyncio.gather(*first) == ["", "", ""]
+        await until(lambda: is_written(api, "serve"))
+
+
+def test_kubectl_gang_lists_parents_and_says_what_a_child_waits_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = tree(gpu=4)
+    api.put(COMPOSITES, composite_json("serve", 2))
+    put_group(api, "a", 2, parent="serve")
+    api.be_connected_to(monkeypatch)
+    assert _kubectl.main(["get", "--request-timeout", "5s"]) == 0
+    rows = {line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]}
+    assert rows >= {"a", "serve"}
+    lacks = "waiting for pod groups whose parent is default/serve: 1 of 2 can start"
+    assert _kubectl.main(["why", "a", "--request-timeout", "5s"]) == 0
+    assert asked(capsys.readouterr().out).count(lacks) == 1
+    assert _kubectl.main(["why", "serve", "--request-timeout", "5s"]) == 0
+
+
+def test_kubectl_gang_says_that_the_kind_of_a_parent_is_not_served(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = tree(composites=False)
+    put_group(api, "a", 2, parent="serve")
+    api.be_connected_to(monkeypatch)
+    assert _kubectl.main(["why", "a", "--request-timeout", "5s"]) == 0
+    out = asked(capsys.readouterr().out)
+    assert out.count("the API server serves no CompositePodGroups") == 1
+    assert out.count("default/serve, a parent: it does not exist") == 1
+
+
+def asked(out: str) -> str:
+    """Return the line with the reason."""
+    (found,) = [line for line in out.splitlines() if line.startswith("why: ")]
+    return found
 
 
 # A start that is broken off ----------------------------------------------------------------------
