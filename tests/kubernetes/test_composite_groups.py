@@ -13,6 +13,7 @@ import pytest
 
 from support.cluster_objects import composite_json
 from support.control_plane import Account, ApiError, ControlPlane
+from support.control_plane.cluster import GANG_FEATURES, TREE_FEATURES
 from support.control_plane.fixtures import need_control_plane
 from support.fault_proxy import Fault, FaultProxy, Order, Request
 from support.patience import until
@@ -28,7 +29,6 @@ from support.scheduler_replicas import Replicas
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
-FEATURES: Final = {"CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}
 ALPHA: Final = "/apis/scheduling.k8s.io/v1alpha3"
 WRITTEN: Final = "CompositePodGroupInitiallyScheduled"
 ZERO: Final = {"gracePeriodSeconds": 0}
@@ -39,7 +39,7 @@ _numbers = itertools.count(1)
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane with groups in trees."""
     need_control_plane()
-    with ControlPlane(tmp_path_factory.mktemp("trees"), features=FEATURES) as started:
+    with ControlPlane(tmp_path_factory.mktemp("trees"), features=TREE_FEATURES) as started:
         yield started
 
 
@@ -295,7 +295,7 @@ async def test_kube_scheduler_starts_its_trees_beside_those_of_this_scheduler(
     cluster: Trees,
 ) -> None:
     theirs, ours = {"scheduler": "default-scheduler"}, {"scheduler": cluster.name}
-    gates = {"GenericWorkload": True, **FEATURES}
+    gates = {**GANG_FEATURES, **TREE_FEATURES}
     kube_scheduler = await asyncio.to_thread(cluster.plane.start_scheduler, features=gates)
     cluster.add_nodes(2, gpu=4)
     for parent, names in (("theirs", theirs), ("ours", ours)):

@@ -73,6 +73,7 @@ from gangsched.events import (
     VictimSearchExhausted,
 )
 from gangsched.kubernetes import _decision_log
+from gangsched.kubernetes._absent_parents import why_absent
 from gangsched.kubernetes._below_minimum import BelowMinimumReports, is_below_minimum
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter, is_scheduled
@@ -518,6 +519,19 @@ class Effects:
                 regarding = self._regarding_group(parent)
                 if regarding is not None:
                     self._record(regarding, sentence)
+
+        for key in told:
+            self._tell_unreadable_parent(key)
+
+    def _tell_unreadable_parent(self, key: GroupKey) -> None:
+        parent, _more = why_absent(self._cache, key) or (None, "")
+        unreadable = None if parent is None else self._cache.unreadable_group(parent)
+        if parent is None or unreadable is None:
+            return
+        sentence = Sentence(FAILED, f"its {unreadable.dialect.kind} cannot be read: {unreadable}")
+        if self._is_news(parent, sentence):
+            self._status.group(parent, scheduled=False, message=sentence.text)
+            self._record(_regarding_object(unreadable), sentence)
 
     def _is_below(self, key: GroupKey, parent: GroupKey) -> bool:
         return any(group.key == parent for group in self._scheduler.registry.above(key))

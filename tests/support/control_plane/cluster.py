@@ -22,10 +22,16 @@ from support.control_plane.client import Client
 from support.control_plane.processes import Process, ProgramFailed, free_ports
 from support.control_plane.programs import programs
 
-__all__ = ["GANG_FEATURES", "ControlPlane"]
+__all__ = ["GANG_FEATURES", "TREE_FEATURES", "ControlPlane"]
 
 GANG_FEATURES: Final[Mapping[str, bool]] = {"GenericWorkload": True}
 """The feature gate of native pod groups in 1.37, for the API server and for kube-scheduler."""
+
+TREE_FEATURES: Final[Mapping[str, bool]] = {
+    "CompositePodGroup": True,
+    "TopologyAwareWorkloadScheduling": True,
+}
+"""The further feature gates of groups of groups in 1.37: one depends on the other."""
 
 _GROUPS: Final = "scheduling.k8s.io/v1beta1=true"
 _COMPOSITES: Final = "scheduling.k8s.io/v1alpha3=true"

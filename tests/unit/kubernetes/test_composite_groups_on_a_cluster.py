@@ -12,7 +12,15 @@ pytest.importorskip("msgspec", reason="the extra kubernetes is not installed")
 
 from gangsched.cli import _kubectl
 from gangsched.kubernetes import read_settings
-from support.cluster_objects import COMPOSITES, GROUPS, NODES, PODS, composite_json, node_json
+from support.cluster_objects import (
+    COMPOSITES,
+    GROUPS,
+    NODES,
+    PODS,
+    composite_json,
+    node_json,
+    pod_json,
+)
 from support.cluster_objects import put_gang as put_group
 from support.extender_client import extending
 from support.memory_api import Fault, MemoryApi, refused
@@ -56,6 +64,15 @@ def why(api: MemoryApi, pod: str) -> str:
     return text
 
 
+def bind(api: MemoryApi, *names: str, **notes: str) -> None:
+    """Place pods on the first node, as an earlier leader did."""
+    for name in names:
+        found: Any = api.get(PODS, f"default/{name}")
+        found["spec"]["nodeName"] = "n0"
+        found["metadata"]["annotations"] = notes
+        api.put(PODS, found)
+
+
 @on_a_loop
 async def test_k_of_n_groups_start_and_another_one_starts_when_room_comes() -> None:
     api = tree(gpu=4)
@@ -95,6 +112,21 @@ async def test_parents_and_children_say_what_the_tree_lacks_until_it_starts() ->
         await until(lambda: placed(api) == {"d", "p"})
         for name in ("serve", "decode"):
             await until(partial(is_written, api, name))
+
+
+@on_a_loop
+async def test_parent_below_another_one_is_placed_by_itself() -> None:
+    """What an earlier leader has bound is enough for the inner parent, and not for the root."""
+    api = tree(gpu=2)
+    api.put(COMPOSITES, composite_json("serve", 2))
+    api.put(COMPOSITES, composite_json("decode", 1, parent="serve"))
+    put_group(api, "d", 2, parent="decode")
+    put_group(api, "p", 1, parent="serve")
+    bind(api, "d-0", "d-1")
+    async with running(api):
+        await until(lambda: of_tree(api, "serve")[0] == "False")
+        await until(lambda: is_written(api, "decode"))
+    assert reasons(api, "decode") == []
 
 
 @on_a_loop
@@ -166,6 +198,10 @@ async def test_composite_group_that_cannot_be_read_holds_its_children_with_its_f
     async with running(api):
         problem = "its CompositePodGroup cannot be read: spec.schedulingPolicy.gang.minGroupCount"
         await until(lambda: problem in why(api, "a-0"))
+        await until(lambda: problem in of_tree(api, "serve")[1])
+        found = condition(api, COMPOSITES, "serve", WRITTEN)
+        assert (found["status"], found["reason"]) == ("False", "SchedulerError")
+        assert "FailedScheduling" in reasons(api, "serve")
         api.put(COMPOSITES, composite_json("serve", 1))
         await until(lambda: placed(api) == {"a"})
 
@@ -196,11 +232,7 @@ async def test_next_leader_finishes_a_start_and_writes_what_the_first_did_not() 
     api.put(COMPOSITES, composite_json("serve", 2))
     for name in ("a", "b"):
         put_group(api, name, 2, parent="serve")
-    found: Any = api.get(PODS, "default/a-0")
-    for name in ("a-0", "a-1"):
-        found = api.get(PODS, f"default/{name}")
-        found["spec"]["nodeName"] = "n0"
-        api.put(PODS, found)
+    bind(api, "a-0", "a-1")
     async with running(api):
         await until(lambda: placed(api) == {"a", "b"})
         await until(lambda: is_written(api, "serve"))
@@ -280,15 +312,6 @@ WHOLE = "gangsched.io/gang-was-whole"
 PARTIAL = read_settings({"partialGangSeconds": 1})
 
 
-def bind(api: MemoryApi, *names: str, **notes: str) -> None:
-    """Place pods on the first node, as an earlier leader did."""
-    for name in names:
-        found: Any = api.get(PODS, f"default/{name}")
-        found["spec"]["nodeName"] = "n0"
-        found["metadata"]["annotations"] = notes
-        api.put(PODS, found)
-
-
 def half_started(**notes: str) -> MemoryApi:
     """Return a tree of two groups, of which only the first one fits, and runs."""
     api = tree(gpu=2)
@@ -334,6 +357,12 @@ async def test_tree_that_was_whole_keeps_its_groups_when_its_parent_is_made_agai
         await until(lambda: placed(api) == {"a", "b"})
         await until(lambda: sum(WHOLE in notes_on(api, key) for key in api.pods()) == 2)
         assert all(STARTED in notes_on(api, key) for key in api.pods())
+        saying = [key for key in api.pods() if WHOLE in notes_on(api, key)]
+        api.remove(PODS, saying[0])  # another one says it instead
+        await until(lambda: sum(WHOLE in notes_on(api, key) for key in api.pods()) == 2)
+        name = saying[0].partition("/")[2]
+        api.put(PODS, pod_json(name, group=name[0]))
+        await until(lambda: placed(api) == {"a", "b"})
         api.remove(COMPOSITES, "default/serve")
     api.put(COMPOSITES, composite_json("serve", 3))
     async with running(api, PARTIAL):
