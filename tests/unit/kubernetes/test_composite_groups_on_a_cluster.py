@@ -357,6 +357,8 @@ async def test_tree_that_was_whole_keeps_its_groups_when_its_parent_is_made_agai
         await until(lambda: placed(api) == {"a", "b"})
         await until(lambda: sum(WHOLE in notes_on(api, key) for key in api.pods()) == 2)
         assert all(STARTED in notes_on(api, key) for key in api.pods())
+        await until(lambda: is_written(api, "serve"))
+        await asyncio.sleep(0.6)  # what follows from the echo of the condition
         saying = [key for key in api.pods() if WHOLE in notes_on(api, key)]
         api.remove(PODS, saying[0])  # another one says it instead
         await until(lambda: sum(WHOLE in notes_on(api, key) for key in api.pods()) == 2)
@@ -368,6 +370,24 @@ async def test_tree_that_was_whole_keeps_its_groups_when_its_parent_is_made_agai
     async with running(api, PARTIAL):
         await asyncio.sleep(3.0)
     assert placed(api) == {"a", "b"}
+
+
+@on_a_loop
+async def test_start_of_this_process_is_not_reported_as_that_of_an_earlier_one() -> None:
+    def fault(method: str, path: str) -> Fault | None:
+        return refused(503) if method == "POST" and "/pods/b-" in path else None
+
+    api = tree(gpu=4)
+    api.fault = fault
+    api.put(COMPOSITES, composite_json("serve", 2))
+    put_group(api, "a", 2, parent="serve")
+    put_group(api, "b", 2, parent="serve")
+    async with running(api, PARTIAL):
+        await until(lambda: placed(api) == {"a"})
+        await asyncio.sleep(1.5)
+        api.fault = lambda _method, _path: None
+        await until(lambda: placed(api) == {"a", "b"})
+    assert not any("earlier" in each["note"] for each in events(api, "serve"))
 
 
 def notes_on(api: MemoryApi, pod: str) -> dict[str, str]:
