@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gangsched.manifests.restarts import RESTARTING_UNTIL, RESTARTS
 from support.cluster_objects import composite_json, group_json
 from support.control_plane.client import Client
 
@@ -12,8 +13,10 @@ _BETA = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
 
 
 def create_tree(admin: Client, namespace: str, parent: str, child: str) -> None:
-    """Create a parent that wants one group, and this group, of one pod."""
-    admin.create(_ALPHA.format(namespace), composite_json(parent, 1, namespace=namespace))
+    """Create a parent that was being restarted and wants one group, and this group, of one pod."""
+    body = composite_json(parent, 1, namespace=namespace)
+    body["metadata"]["annotations"] = {RESTARTS: "1", RESTARTING_UNTIL: "1767225600"}
+    admin.create(_ALPHA.format(namespace), body)
     reference = {"workloadName": "w", "templateName": child}
     above = {"parentCompositePodGroupName": parent, "workloadRef": reference}
     admin.create(_BETA.format(namespace), group_json(child, 1, namespace=namespace, **above))

@@ -79,7 +79,7 @@ from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter, is_scheduled
 from gangsched.kubernetes._facts import GroupFacts, UnreadableGroup
 from gangsched.kubernetes._instants import whole_seconds
-from gangsched.kubernetes._placed import children_of, is_whole, parents_of
+from gangsched.kubernetes._placed import children_of, groups_below, is_parent, is_whole, parents_of
 from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._recorder import EventRecorder, Regarding
 from gangsched.kubernetes._restart_notes import RestartNotes
@@ -203,7 +203,9 @@ class Effects:
         """
         if info.key not in self._fallen and self._partial.was_whole(info.key):
             self._below_minimum.found(info)
-        if self._restarts is not None and is_whole(info):
+        children = children_of(self._scheduler.registry, info.key)
+        runs = children.placed and children.is_met if is_parent(info.spec) else is_whole(info)
+        if self._restarts is not None and runs:
             self._restarts.bound(info.key)
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
@@ -558,8 +560,9 @@ class Effects:
         return self._cache.group_of(self._cache.cluster.pod(uid))
 
     def _members(self, key: GroupKey) -> Iterable[Pod]:
-        info = self._scheduler.registry.get(key)
-        pods = map(self._cache.cluster.pod, () if info is None else info.members)
+        """Return the pods of a group, or of all groups below it."""
+        groups = groups_below(self._scheduler.registry, key)
+        pods = (self._cache.cluster.pod(uid) for info in groups for uid in info.members)
         return [pod for pod in pods if pod is not None]
 
     def _bound_members(self, key: GroupKey) -> Iterable[Pod]:

@@ -32,7 +32,7 @@ from gangsched.kubernetes._bind import pod_path
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter, is_scheduled
 from gangsched.kubernetes._group_status import keeps_record
-from gangsched.kubernetes._placed import children_of, is_whole, parents_of
+from gangsched.kubernetes._placed import children_of, groups_below, is_whole, parents_of
 from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
 from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, holds_node
 from gangsched.model import GroupKey, Pod
@@ -113,7 +113,7 @@ class StartMarks:
         if info.spec is not None and info.spec.min_groups is not None:
             if info.spec.parent is not None:
                 return []
-            infos = [each for each in map(registry.get, registry.family(key)) if each is not None]
+            infos = groups_below(registry, key)
         elif keeps_record(self._cache.group_facts(key)):
             self._write_condition(info)
             return []
@@ -139,9 +139,8 @@ class StartMarks:
             return
         of = children_of(self._scheduler.registry, parent)
         if of.placed and of.is_met:
-            message = (
-                f"{of.placed} of {of.known} groups are assigned to nodes, it wants {of.wanted}"
-            )
+            bound = sum(info.assigned for info in groups_below(self._scheduler.registry, parent))
+            message = f"{bound} members are assigned to nodes"
             self._status.group(parent, scheduled=True, message=message)
 
     async def _mark(self, key: GroupKey, pod: Pod) -> None:

@@ -36,7 +36,7 @@ from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import NATIVE, is_scheduled
 from gangsched.kubernetes._facts import GroupFacts
 from gangsched.kubernetes._group_status import WHOLE_PHASES, keeps_record
-from gangsched.kubernetes._placed import children_of, is_parent, is_whole
+from gangsched.kubernetes._placed import children_of, groups_below, is_parent, is_whole
 from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, say_whole
 from gangsched.model import GroupKey, Pod, PodUID
 from gangsched.primitives.group_info import PodGroupInfo
@@ -125,7 +125,7 @@ class PartialGangs:
         """
         root = self._root(key)
         for part in (key,) if root is None else (key, root):
-            if not any(info.assigned for info in self._infos(part)):
+            if not any(info.assigned for info in groups_below(self._scheduler.registry, part)):
                 self._whole.discard(part)
             if not self.was_whole(part):
                 self._begun.add(part)
@@ -174,19 +174,15 @@ class PartialGangs:
             return False
         if children_of(self._scheduler.registry, root).is_met:
             return True
-        uids = (uid for info in self._infos(root) for uid in info.members)
+        uids = (
+            uid for info in groups_below(self._scheduler.registry, root) for uid in info.members
+        )
         return say_whole(pod for pod in map(self._cache.cluster.pod, uids) if pod)
 
     def _root(self, key: GroupKey) -> GroupKey | None:
         """Return the root above a group, if it is there; None for a group in no tree. O(levels)."""
         above = self._scheduler.registry.above(key)
         return above[0].key if above and above[0].parent is None else None
-
-    def _infos(self, key: GroupKey) -> list[PodGroupInfo]:
-        """Return what is known of a group, or of all groups below a root."""
-        registry = self._scheduler.registry
-        keys = registry.family(key) if is_parent(registry.spec(key)) else [key]
-        return [info for info in map(registry.get, keys) if info is not None]
 
     def marks_with_bind(self, pod: Pod) -> Mapping[str, str]:
         """Return the annotations that a member gets with its Binding; see ``_start_marks``."""
@@ -248,7 +244,7 @@ class PartialGangs:
                 self._report(key, f"{unit.placed} are on nodes, {_FOUND}")
 
     def _unit(self, info: PodGroupInfo) -> _Unit:
-        key, infos = info.key, self._infos(info.key)
+        key, infos = info.key, groups_below(self._scheduler.registry, info.key)
         uids = tuple(uid for each in infos for uid in each.members)
         placed = f"{info.assigned} of {info.min_available} members of pod group {key}"
         if is_parent(info.spec):
@@ -267,7 +263,9 @@ class PartialGangs:
     def _is_partial_tree(self, root: GroupKey) -> bool:
         if children_of(self._scheduler.registry, root).is_met:
             return False
-        return any(info.assigned for info in self._infos(root)) and not self.was_whole(root)
+        return any(
+            info.assigned for info in groups_below(self._scheduler.registry, root)
+        ) and not self.was_whole(root)
 
     def _counts(self, unit: _Unit) -> str:
         within = format_duration(self._bound)

@@ -16,7 +16,7 @@ from gangsched.primitives.counters import MemberState
 from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.registry import PodGroupRegistry
 
-__all__ = ["Children", "children_of", "is_parent", "is_whole", "parents_of"]
+__all__ = ["Children", "children_of", "groups_below", "is_parent", "is_whole", "parents_of"]
 
 
 @final
@@ -25,12 +25,10 @@ class Children(NamedTuple):
 
     Attributes:
         placed: How many are placed.
-        known: How many there are.
         wanted: How many have to be placed.
     """
 
     placed: int
-    known: int
     wanted: int
 
     @property
@@ -60,6 +58,21 @@ def parents_of(registry: PodGroupRegistry, keys: Iterable[GroupKey]) -> list[Gro
     return sorted(found)
 
 
+def groups_below(registry: PodGroupRegistry, key: GroupKey) -> list[PodGroupInfo]:
+    """Return the groups of pods below a group of groups; the group itself if it is one of pods.
+
+    O(groups below it).
+    """
+    keys = dict.fromkeys([key])
+    below = list(keys)
+    for each in below if is_parent(registry.spec(key)) else ():  # it grows
+        new = [child for child in registry.children(each) if child not in keys]
+        keys |= dict.fromkeys(new)
+        below += new
+    infos = [info for info in map(registry.get, below) if info is not None]
+    return [info for info in infos if not is_parent(info.spec)]
+
+
 def children_of(registry: PodGroupRegistry, key: GroupKey) -> Children:
     """Return how the children of a group of groups stand. O(groups below it)."""
     return _children(registry, key, (key,))
@@ -69,7 +82,7 @@ def _children(registry: PodGroupRegistry, key: GroupKey, above: tuple[GroupKey, 
     spec = registry.spec(key)
     children = [child for child in registry.children(key) if child not in above]
     placed = sum(_is_placed(registry, child, (*above, child)) for child in children)
-    return Children(placed, len(children), 0 if spec is None else spec.min_groups or 0)
+    return Children(placed, 0 if spec is None else spec.min_groups or 0)
 
 
 def _is_placed(registry: PodGroupRegistry, key: GroupKey, above: tuple[GroupKey, ...]) -> bool:

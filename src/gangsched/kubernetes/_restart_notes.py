@@ -83,10 +83,16 @@ class RestartNotes:
     def before(
         self, evict: Callable[[Evict], Awaitable[None]]
     ) -> Callable[[Evict], Awaitable[None]]:
-        """Return a function that evicts a pod once what is queued for its group is written."""
+        """Return a function that evicts a pod once what is queued for its groups is written."""
 
         async def evict_after(effect: Evict) -> None:
-            await self.written(self._cache.group_of(self._cache.cluster.pod(effect.uid)))
+            cluster = self._cache.cluster
+            key, seen = self._cache.group_of(cluster.pod(effect.uid)), set[GroupKey]()
+            while key is not None and key not in seen:  # or a parent is restarted
+                seen.add(key)
+                await self.written(key)
+                group = cluster.pod_group(key)
+                key = None if group is None else group.parent
             await evict(effect)
 
         return evict_after
