@@ -268,12 +268,15 @@ def notes_of_parent(api: MemoryApi) -> dict[str, str]:
 
 @on_a_loop
 async def test_parent_with_a_restart_policy_is_restarted_and_counts_on_its_object() -> None:
+    """The API server refuses the first write, so that the evictions could overtake it."""
     at_deletion: list[str] = []
+    refusals = [refused(503, **{"Retry-After": "1"})]
 
-    def fault(method: str, _path: str) -> Fault | None:
+    def fault(method: str, path: str) -> Fault | None:
         if method == "DELETE":
             at_deletion.append(notes_of_parent(api).get("gangsched.io/restarts", ""))
-        return None
+        is_count = method == "PATCH" and path.endswith("/compositepodgroups/serve")
+        return refusals.pop() if is_count and refusals else None
 
     api = tree(gpu=4)
     parent = composite_json("serve", 2)
