@@ -79,8 +79,8 @@ from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter, is_scheduled
 from gangsched.kubernetes._facts import GroupFacts, UnreadableGroup
 from gangsched.kubernetes._instants import whole_seconds
-from gangsched.kubernetes._placed import children_of, groups_below, is_parent, is_whole, parents_of
 from gangsched.kubernetes._partial import PartialGangs
+from gangsched.kubernetes._placed import children_of, groups_below, is_parent, is_whole, parents_of
 from gangsched.kubernetes._recorder import EventRecorder, Regarding
 from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.kubernetes._sentences import FAILED, Sentence, sentence_of
