@@ -181,6 +181,12 @@ def test_copies_are_alike_only_if_their_constraints_are_equal() -> None:
         assert group.unmodelled == (reason,)
 
 
+def test_parent_of_unlike_copies_is_held_for_that_reason_alone() -> None:
+    document = kai(part("p", 1, RACK), sub("a", 1, parent="p"), sub("b", 2, parent="p"))
+    (reason,) = group_in(document).unmodelled
+    assert reason == "spec.subGroups[0].minSubGroup (1 of 2 sub groups that are not alike)"
+
+
 NEEDS_NONE = "of a sub group that needs no pods"
 
 
@@ -189,6 +195,7 @@ NEEDS_NONE = "of a sub group that needs no pods"
     [
         (kai(sub("a", 1), sub("more", 0, RACK)), 1),
         (kai(part("p", None, RACK), sub("a", 0, parent="p"), sub("b", 1)), 0),
+        (kai(part("p", None), sub("a", 0, RACK, parent="p"), sub("b", 1, parent="p")), 1),
         (kai(part("p", 1, RACK), sub("a", 0, parent="p"), sub("a", 0, parent="p")), 0),
         (kai(sub("r-0", 0, RACK), sub("r-1", 0, RACK), minSubGroup=1), 0),
     ],

@@ -31,6 +31,7 @@ v2alpha2, of KAI Scheduler 0.17.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from attrs import define, field
@@ -88,6 +89,16 @@ class _SubGroup:
         return self.wanted == len(self.children)
 
     @property
+    def needs_pods(self) -> bool:
+        """Whether it needs a pod. O(sub groups below)."""
+        return self.minimum > 0 or any(child.needs_pods for child in self.children)
+
+    @property
+    def has_level_without_role(self) -> bool:
+        """Whether it has a required level, and no role that could have it."""
+        return self.topology is not None and self.topology.required and not self.needs_pods
+
+    @property
     def shape(self) -> tuple[Any, ...]:
         """Equal for sub groups that need the same. O(sub groups below)."""
         of, below = self.topology, sorted(child.shape for child in self.children)
@@ -98,6 +109,12 @@ class _SubGroup:
     def ordered(self) -> list[_SubGroup]:
         """Its children, so that those of sub groups that are alike correspond."""
         return sorted(self.children, key=lambda child: child.shape)
+
+    def below(self) -> Iterator[_SubGroup]:
+        """Yield the sub groups below it."""
+        for child in self.children:
+            yield child
+            yield from child.below()
 
 
 def read_kai_group(manifest: Manifest) -> PodGroup:
@@ -117,6 +134,9 @@ def read_kai_group(manifest: Manifest) -> PodGroup:
         roles = tree.of_group(root)
     elif root.wanted > 1:
         tree.unclear.append((spec["minSubGroup"], _TOO_MANY))
+    for sub in root.below():
+        if sub.has_level_without_role:
+            tree.unclear.append((sub.document["topologyConstraint"], _NO_PODS))
     for unclear, why in tree.unclear:
         reasons += hold(manifest, unclear, why)
     labelled = tree.labelled()
@@ -270,8 +290,6 @@ class _Roles:
             role = Role(1, roles=roles, topology=topology) if roles else None
         else:
             role = self._copies(sub, like, path)
-        if role is None:
-            self._check_none_required(sub)
         return role
 
     def _copies(self, sub: _SubGroup, like: _SubGroup, path: str) -> Role | None:
@@ -285,7 +303,6 @@ class _Roles:
         for number, child in enumerate(sub.children):
             roles = self._copy(child, first, f"{path}/{number}/", in_copy=True)
         if not roles:
-            self._check_none_required(*sub.children)
             return None
         return Role(count, minimum=wanted, roles=roles, topology=first.topology)
 
@@ -303,12 +320,6 @@ class _Roles:
             self.paths[sub.name] = path
             role = sub.minimum or None
         return {} if role is None else {MEMBER: role}
-
-    def _check_none_required(self, *subs: _SubGroup) -> None:
-        """Note each sub group whose required level no role can have."""
-        for sub in subs:
-            if sub.topology is not None and sub.topology.required:
-                self.unclear.append((sub.document["topologyConstraint"], _NO_PODS))
 
 
 def _not_copies(sub: _SubGroup) -> str:
