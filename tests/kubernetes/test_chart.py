@@ -44,6 +44,7 @@ from support.cluster_objects import (
 )
 from support.control_plane import ApiError, ControlPlane
 from support.control_plane.audit import Request, requests_of
+from support.control_plane.cluster import TREE_FEATURES
 from support.control_plane.fixtures import need_control_plane
 from support.control_plane.processes import free_ports
 from support.faulty_api import FaultyApi
@@ -51,6 +52,7 @@ from support.memory_api import Fault, lost_after, refused
 from support.patience import HANG, eventually, saw, until
 from support.priority_class import urgent_class
 from support.strangers import Stranger
+from support.trees import create_tree, delete_trees
 from support.without_watch_list import WithoutWatchList
 
 yaml = pytest.importorskip("yaml")
@@ -83,7 +85,9 @@ Object = dict[str, Any]
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane that writes down what service accounts ask for."""
     need_control_plane("helm")
-    with ControlPlane(tmp_path_factory.mktemp("audited"), audited=True) as started:
+    with ControlPlane(
+        tmp_path_factory.mktemp("audited"), features=TREE_FEATURES, audited=True
+    ) as started:
         yield started
 
 
@@ -419,6 +423,8 @@ class Story:
             self._foreign_gang(group)
         for group, version in RESTARTED.items():
             self._restarted_gang(group, version)
+        create_tree(self.admin, self.name, "tree", "child")
+        self._pod("child-0", "small", group="child", gpu=0)
         self._add_claims()
 
     def _add_claims(self) -> None:
@@ -509,6 +515,7 @@ class Story:
         pods = f"/api/v1/namespaces/{self.name}/pods"
         self.admin.delete(pods, gracePeriodSeconds=0)
         self.admin.delete(f"{GROUPS}/namespaces/{self.name}/podgroups")
+        delete_trees(self.admin, self.name)
         for kind in NODES_OF_A_STORY:
             self.admin.delete(f"/api/v1/nodes/{self.name}-{kind}")
         self.admin.delete(f"/api/v1/namespaces/{self.name}/persistentvolumeclaims")

@@ -23,6 +23,7 @@ from gangsched.kubernetes.extender._leader_label import LEADS
 from support.chart import CHART, NAMESPACE, Helm, Installed, Right, path_of, rights, rules
 from support.control_plane import ApiError, ControlPlane
 from support.control_plane.audit import requests_of
+from support.control_plane.cluster import TREE_FEATURES
 from support.control_plane.fixtures import need_control_plane
 from support.control_plane.processes import free_ports
 from support.extended_cluster import extended_configuration
@@ -57,7 +58,9 @@ Object = dict[str, Any]
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     need_control_plane("helm")
-    with ControlPlane(tmp_path_factory.mktemp("audited"), audited=True) as started:
+    with ControlPlane(
+        tmp_path_factory.mktemp("audited"), features=TREE_FEATURES, audited=True
+    ) as started:
         yield started
 
 

@@ -7,12 +7,14 @@ from typing import Any, Protocol
 __all__ = [
     "CLAIMS",
     "CLASSES",
+    "COMPOSITES",
     "GROUPS",
     "NODES",
     "PODS",
     "VOLUMES",
     "claim_json",
     "class_of",
+    "composite_json",
     "group_json",
     "node_json",
     "pod_json",
@@ -28,6 +30,7 @@ CLAIMS = "/api/v1/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/podgroups"
+COMPOSITES = "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups"
 
 
 def node_json(name: str, *, cpu: int = 32, gpu: int = 8, **spec: Any) -> dict[str, Any]:
@@ -59,6 +62,24 @@ def group_json(
         "kind": "PodGroup",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"schedulingPolicy": {"gang": {"minCount": minimum}}, **spec},
+    }
+
+
+def composite_json(
+    name: str, minimum: int, *, namespace: str = "default", parent: str = "", **spec: Any
+) -> dict[str, Any]:
+    """Return a group of groups of Kubernetes; below *parent*, if it is given."""
+    above = {"parentCompositePodGroupName": parent} if parent else {}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha3",
+        "kind": "CompositePodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "schedulingPolicy": {"gang": {"minGroupCount": minimum}},
+            "workloadRef": {"workloadName": "w", "templateName": name},
+            **above,
+            **spec,
+        },
     }
 
 
@@ -102,11 +123,13 @@ def put_gang(
     minimum: int | None = None,
     *,
     namespace: str = "default",
+    parent: str = "",
     **pod: Any,
 ) -> list[str]:
     """Create a native PodGroup and its pods; return the names of these."""
     minimum = size if minimum is None else minimum
-    api.put(GROUPS, group_json(name, minimum, namespace=namespace))
+    above = {"parentCompositePodGroupName": parent} if parent else {}
+    api.put(GROUPS, group_json(name, minimum, namespace=namespace, **above))
     names = [f"{name}-{n}" for n in range(size)]
     for each in names:
         api.put(PODS, pod_json(each, group=name, namespace=namespace, **pod))

@@ -25,6 +25,7 @@ from support.control_plane import ApiError, Process
 from support.control_plane.client import Client
 from support.control_plane.processes import free_ports
 from support.priority_class import urgent_class
+from support.trees import create_tree, delete_trees
 
 if TYPE_CHECKING:
     from support.extender_tls import TlsFiles
@@ -189,6 +190,8 @@ class Workload:
         for group in _LABELS:
             self._add_foreign(group, f"short-{group.split('.')[1]}", minimum=2)
         self._add_restarted_native()
+        create_tree(self.admin, self.name, "tree", "child")
+        self._add_pod("child-0", "small", group="child", gpu=0)
         for group in _VERSIONS:
             notes = {RESTARTS: "1", RESTARTING_UNTIL: "1767225600"}
             self._add_foreign(group, f"again-{group.split('.')[1]}", minimum=1, notes=notes)
@@ -216,6 +219,7 @@ class Workload:
         """Delete what was created."""
         self.admin.delete(f"/api/v1/namespaces/{self.name}/pods", gracePeriodSeconds=0)
         self.admin.delete(f"{_GROUPS}/namespaces/{self.name}/podgroups")
+        delete_trees(self.admin, self.name)
         for node in self.nodes:
             self.admin.delete(f"/api/v1/nodes/{node}")
 

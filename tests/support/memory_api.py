@@ -69,6 +69,8 @@ class MemoryApi:
         delay: The seconds that each request takes.
         requests: Method and path of every request.
         bound: By UID, the nodes that a pod was bound to; never more than one.
+        served: The APIs of PodGroups, as group and version.
+        composites: Whether ``CompositePodGroup`` is served, in ``scheduling.k8s.io/v1alpha3``.
         namespace: That of its clients.
     """
 
@@ -80,6 +82,7 @@ class MemoryApi:
     log: list[tuple[int, str, str, str]] = field(factory=list)
     watchers: dict[str, list[asyncio.Event]] = field(factory=dict)
     served: set[str] = field(factory=lambda: {"scheduling.k8s.io/v1beta1"})
+    composites: bool = False
     namespace: str = "default"
 
     def be_connected_to(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +298,10 @@ class MemoryApi:
 
     def _discovery(self, target: str) -> Response:
         group, _, version = target.partition("/")
-        served = [each for each in sorted(self.served) if each.startswith(f"{group}/")]
+        kinds = dict.fromkeys(sorted(self.served), "PodGroup")
+        if self.composites:
+            kinds |= {"scheduling.k8s.io/v1alpha3": "CompositePodGroup"}
+        served = [each for each in kinds if each.startswith(f"{group}/")]
         if not version:
             if not served:
                 return _status(404, f"{group} is not served")
@@ -303,7 +309,9 @@ class MemoryApi:
             return _ok({"kind": "APIGroup", "name": group, "versions": versions})
         if target not in served:
             return _status(404, f"{target} is not served")
-        named = [{"name": name, "kind": "PodGroup"} for name in ("podgroups", "podgroups/status")]
+        kind = kinds[target]
+        plural = f"{kind.lower()}s"
+        named = [{"name": name, "kind": kind} for name in (plural, f"{plural}/status")]
         return _ok({"kind": "APIResourceList", "groupVersion": target, "resources": named})
 
 

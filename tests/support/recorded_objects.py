@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
-__all__ = ["COMPOSITE_MEMBER", "GROUPS", "TREE", "WORKLOAD", "evicted_whole", "recorded"]
+__all__ = ["GROUPS", "TREE", "WORKLOAD", "evicted_whole", "recorded"]
 
 _FINALIZERS: Final = ["scheduling.k8s.io/podgroup-protection"]
 _OF_1_36: Final[dict[str, Any]] = {
@@ -88,12 +88,6 @@ WORKLOAD: Final[dict[str, Any]] = {
     },
 }
 """The workload from whose template the groups were made."""
-
-COMPOSITE_MEMBER: Final[dict[str, Any]] = {
-    **_OF_1_37,
-    "spec": {**_OF_1_37["spec"], "parentCompositePodGroupName": "tree"},
-}
-"""A group in a composite pod group, with the gate ``CompositePodGroup``."""
 
 
 def _in_a_tree(kind: str, metadata: dict[str, Any], template: str, **spec: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from gangsched import (
     Bind,
@@ -15,13 +15,24 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     PodRefused,
+    Scheduler,
     presets,
 )
 from gangsched.kubernetes import Notification, read_notification
 from gangsched.kubernetes._facts import Dialect
 from gangsched.kubernetes._read import read_pod_group_slowly
 
-__all__ = ["Document", "group_in", "pod_document", "pod_in", "read", "read_from_list", "starts"]
+__all__ = [
+    "Document",
+    "Placed",
+    "group_in",
+    "placed",
+    "pod_document",
+    "pod_in",
+    "read",
+    "read_from_list",
+    "starts",
+]
 
 Document = dict[str, Any]
 
@@ -65,6 +76,37 @@ def pod_document(name: str, *, cpu: int = 1, **metadata: Any) -> Document:
     }
 
 
+class Placed(NamedTuple):
+    """Where pods start, by UID; why others are refused; and the scheduler."""
+
+    nodes: dict[str, str]
+    refused: dict[str, str]
+    scheduler: Scheduler
+
+
+def placed(documents: Iterable[Mapping[str, Any]], *nodes: Node, **options: Any) -> Placed:
+    """Return where pods start.
+
+    Args:
+        documents: Groups and pods, in the order in which they come.
+        nodes: The nodes.
+        options: Those of ``presets.gang``.
+    """
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster, **options)
+    events = [NodeAdded(node) for node in nodes]
+    effects = [each for e in events for each in scheduler.handle(cluster.apply(e), now=0.0)]
+    for document in documents:
+        event = read(document).event
+        assert event is not None
+        effects += scheduler.handle(cluster.apply(event), now=0.0)
+    while (more := scheduler.schedule_one(now=0.0)) is not None:
+        effects += more
+    bound = {str(each.uid): str(each.node) for each in effects if isinstance(each, Bind)}
+    refused = {str(each.uid): each.reason for each in effects if isinstance(each, PodRefused)}
+    return Placed(bound, refused, scheduler)
+
+
 def starts(documents: Iterable[Mapping[str, Any]], cpu: int) -> tuple[set[str], dict[str, str]]:
     """Return the pods that start on one node, by UID, and why others are refused.
 
@@ -72,15 +114,6 @@ def starts(documents: Iterable[Mapping[str, Any]], cpu: int) -> tuple[set[str], 
         documents: Groups and pods, in the order in which they come.
         cpu: The CPUs of the node.
     """
-    cluster = InMemoryCluster()
-    scheduler = presets.gang(cluster)
     node = Node(name="n", allocatable={"cpu": cpu, "memory": "999Gi", "pods": 999})
-    effects = [*scheduler.handle(cluster.apply(NodeAdded(node)), now=0.0)]
-    for document in documents:
-        event = read(document).event
-        assert event is not None
-        effects += scheduler.handle(cluster.apply(event), now=0.0)
-    while (more := scheduler.schedule_one(now=0.0)) is not None:
-        effects += more
-    bound = {str(each.uid) for each in effects if isinstance(each, Bind)}
-    return bound, {str(each.uid): each.reason for each in effects if isinstance(each, PodRefused)}
+    found = placed(documents, node)
+    return {*found.nodes}, found.refused

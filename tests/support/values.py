@@ -165,7 +165,9 @@ def _groups(draw: st.DrawFn) -> PodGroup:
         min_resources=draw(_amounts),
         priority=draw(st.none() | _wholes),
         created_at=draw(_instants),
-        topology=draw(st.none() | st.builds(Topology, _texts, st.booleans())),
+        topology=draw(
+            st.none() | st.builds(Topology, _texts, st.booleans()) | st.from_type(Topology)
+        ),
         bundle=draw(_few(_keys)),
         restart=draw(st.none() | st.builds(RestartPolicy, max_restarts=st.integers(1, 9))),
         restarts=draw(st.integers(0, 9)),

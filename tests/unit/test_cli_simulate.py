@@ -281,3 +281,45 @@ def test_restarted_job_keeps_its_quota_until_its_owner_is_deleted() -> None:
 def test_jobs_of_a_trace_are_deleted(options: tuple[str, ...], end: float) -> None:
     found = report("--trace", "jobs.csv", "--nodes", "1x2", *options)
     assert found["summary"]["end"] == end
+
+
+# Levels -----------------------------------------------------------------------------------------
+
+PLACE = """
+---
+apiVersion: v1
+kind: Node
+metadata: {name: NAME, labels: {block: BLOCK, rack: RACK}}
+status: {allocatable: {cpu: "2"}}
+"""
+NEAR = """
+apiVersion: simulation.gangsched.io/v1alpha1
+kind: Gang
+metadata: {name: NAME}
+spec:
+  roles: {worker: COUNT}
+  topology: {key: block, prefer: rack}
+  template: {spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}
+"""
+
+
+def nodes_used(count: int, *words: str) -> set[str]:
+    """Return the nodes of a gang that prefers a rack of the block that it requires."""
+    Path("near.yaml").write_text(NEAR.replace("NAME", "near").replace("COUNT", str(count)))
+    rows = text_of(*words, "places.yaml", "near.yaml").splitlines()
+    return {row.split()[3] for row in rows if row.startswith("near-worker-")}
+
+
+def test_gang_document_prefers_a_rack_of_its_block_by_the_levels_of_the_configuration() -> None:
+    places = [("n0", "b0", "r0"), ("n1", "b0", "r1"), ("n2", "b1", "r0"), ("n3", "b1", "r0")]
+    text = ""
+    for name, block, rack in places:
+        text += PLACE.replace("NAME", name).replace("BLOCK", block).replace("RACK", rack)
+    Path("places.yaml").write_text(text)
+    Path("levels.yaml").write_text(CONFIG + "levels: [block, rack]\n")
+    with_levels = ("--config", "levels.yaml")
+    assert nodes_used(4, *with_levels) == {"n2", "n3"}, "r0 of b1"
+    assert nodes_used(3, *with_levels) == {"n2", "n3"}
+    assert nodes_used(5, *with_levels) == {"<none>"}
+    assert nodes_used(4, "--config", "config.yaml") == {"<none>"}
+    assert nodes_used(4) == {"<none>"}

@@ -28,8 +28,10 @@ from gangsched.kubernetes import Notification, read_notification
 from gangsched.manifests import NoteKind
 from gangsched.manifests.group_fields import COMPOSITE
 from gangsched.simulation import load_manifests
+from gangsched.testing import make_node
 from support.api_fields import COMPOSITE_SPEC
 from support.recorded_objects import TREE
+from support.trees_of_peers import placed, pod_document
 
 GANG: dict[str, Any] = {"gang": {"minGroupCount": 2}}
 BUNDLE = "gang.scheduling.koordinator.sh/groups"
@@ -309,3 +311,39 @@ def test_file_with_a_composite_group_and_a_group_of_one_name_is_refused() -> Non
     text = text.replace("parentCompositePodGroupName: example-root-group\n", "\n")
     with pytest.raises(ManifestError, match="given twice"):
         load_manifests(text, file="tree.yaml")
+
+
+# Topology keys of groups and of their parent ----------------------------------------------------
+
+
+def in_racks_of_a_block(*places: str, levels: tuple[str, ...]) -> dict[str, set[str]]:
+    """Return the nodes of two groups, each of one rack, and both of one block.
+
+    Args:
+        places: The block and the rack of each node of 2 CPUs, as ``b0/r1``.
+        levels: The levels that the scheduler knows.
+    """
+    block, rack = ({"topology": [{"key": key}]} for key in ("block", "rack"))
+    documents, groups = [composite(schedulingConstraints=block)], ("decode-0", "decode-1")
+    for name in groups:
+        group = member(schedulingConstraints=rack)
+        group["metadata"]["name"] = name
+        pods = [pod_document(f"{name}-{number}") for number in range(2)]
+        for pod in pods:
+            pod["spec"]["schedulingGroup"] = {"podGroupName": name}
+        documents += [group, *pods]
+    nodes: list[Node] = []
+    for number, place in enumerate(places):
+        labels = {"block": place.split("/")[0], "rack": place.split("/")[1]}
+        nodes.append(make_node(f"n{number}", cpu=2, labels=labels))
+    found = placed(documents, *nodes, levels=levels).nodes
+    return {name: {found[pod] for pod in found if pod.startswith(name)} for name in groups}
+
+
+@pytest.mark.parametrize("levels", [(), ("block", "rack")])
+def test_groups_have_each_a_rack_and_together_a_block(levels: tuple[str, ...]) -> None:
+    found = in_racks_of_a_block("b0/r1", "b1/r1", "b1/r2", "b2/r2", levels=levels)
+    assert sorted(map(sorted, found.values())) == [["n1"], ["n2"]]
+    for places in (("b0/r0", "b1/r1"), ("b0/r0", "b1/r0")):
+        found = in_racks_of_a_block(*places, levels=levels)
+        assert found == {"decode-0": set(), "decode-1": set()}

@@ -73,12 +73,21 @@ def test_document_gives_what_gang_gives(
         ("rack", Topology("rack")),
         ({"key": "rack"}, Topology("rack")),
         ({"key": "rack", "required": False}, Topology("rack", required=False)),
+        ({"key": "block", "prefer": "rack"}, Topology("block", prefer="rack")),
+        (
+            {"key": "block", "required": False, "prefer": "rack"},
+            Topology("block", required=False, prefer="rack"),
+        ),
     ],
 )
-def test_topology_is_a_label_or_says_whether_it_is_required(topology: Any, meant: Any) -> None:
-    event = load(roles={"router": 1}, topology=topology, template=GPU).arrivals[0].event
+def test_topology_is_a_label_or_says_what_is_required_and_preferred(
+    topology: Any, meant: Any
+) -> None:
+    roles = {"decode": {**REPLICA, "topology": topology}}
+    event = load(roles=roles, topology=topology, template=GPU).arrivals[0].event
     assert isinstance(event, PodGroupAdded)
     assert event.group.topology == meant
+    assert event.group.roles["decode"] == evolve(MEANT, topology=meant)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +126,18 @@ def test_topology_is_a_label_or_says_whether_it_is_required(topology: Any, meant
         (
             {"decode": {**REPLICA, "topology": {"required": False}}},
             "spec.roles.decode.topology.key: expected a non-empty string, got nothing",
+        ),
+        (
+            {"decode": {**REPLICA, "topology": {"key": "rack", "prefer": "rack"}}},
+            "spec.roles.decode.topology: expected a finer level than rack, or None, got 'rack'",
+        ),
+        (
+            {"decode": {**REPLICA, "topology": {"key": "rack", "prefer": ""}}},
+            "spec.roles.decode.topology.prefer: expected a non-empty string, got ''",
+        ),
+        (
+            {"decode": {**REPLICA, "topology": {"key": "rack", "prefers": "host"}}},
+            "spec.roles.decode.topology: expected the fields key, required, prefer, got 'prefers'",
         ),
     ],
 )

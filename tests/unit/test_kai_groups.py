@@ -200,14 +200,6 @@ def test_other_fields_of_a_group() -> None:
 
 HELD: dict[str, tuple[Document, str]] = {
     "a queue": (kai(minMember=2, queue="team-a"), "spec.queue"),
-    "a required level": (
-        kai(topologyConstraint={"topology": "t", "requiredTopologyLevel": "rack"}),
-        "spec.topologyConstraint",
-    ),
-    "a required level of a sub group": (
-        kai([leaf("a", 1, topologyConstraint={"topology": "t", "requiredTopologyLevel": "rack"})]),
-        "spec.subGroups[0].topologyConstraint",
-    ),
     "not preemptible": (kai(preemptibility="non-preemptible"), "spec.preemptibility"),
     "a preemption delay": (kai(preemptionDelay="1m0s"), "spec.preemptionDelay"),
     "an unknown field": (kai(spread="rack"), "spec.spread"),
@@ -256,11 +248,9 @@ def test_what_is_to_be_ignored_holds_nothing(name: str) -> None:
     assert group_in(TREES["k replicas"][0], ignore=["spec.subGroups"]).labelled_roles == ()
 
 
-def test_preferences_and_what_describes_a_group_hold_nothing() -> None:
-    preferred = {"topology": "t", "preferredTopologyLevel": "rack"}
+def test_what_describes_a_group_holds_nothing() -> None:
     document = kai(
-        [leaf("a", 1, topologyConstraint=preferred)],
-        topologyConstraint=preferred,
+        [leaf("a", 1)],
         preemptibility="preemptible",
         preemptionDelay="0s",
         markUnschedulable=True,

@@ -5,12 +5,24 @@ The documents in ``testdata/controllers`` state what the sources that ``index.ya
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import pytest
 
-from gangsched import Bind, Effect, Event, Node, NodeAdded, PodGroup, PodGroupAdded, Role, presets
+from gangsched import (
+    Bind,
+    Effect,
+    Event,
+    Node,
+    NodeAdded,
+    PodGroup,
+    PodGroupAdded,
+    Role,
+    Topology,
+    presets,
+)
 from gangsched.simulation import Arrival, Simulator, Workload, load_manifests
 from support.page_tables import tables_of
 from support.root import ROOT
@@ -20,7 +32,8 @@ pytestmark = pytest.mark.once("reads files")
 
 FILES = ROOT / "tests" / "testdata" / "controllers"
 INDEX: list[dict[str, Any]] = yaml.safe_load((FILES / "index.yaml").read_text("utf-8"))
-KINDS = {"Role": Role}
+KINDS = {"Role": Role, "Topology": Topology}
+RACK = "topology.kubernetes.io/rack"
 HOLDS = "holds its pods: "
 
 
@@ -57,10 +70,13 @@ class Started:
         self.pods |= {each.uid.partition("/")[2] for each in effects if isinstance(each, Bind)}
 
 
-def simulated(file: str, cpu: int) -> set[str]:
-    """Return the pods that start on a node with some CPUs."""
-    node = Node(name="n", allocatable={"cpu": cpu, "pods": 99})
-    arrivals = [Arrival(0.0, NodeAdded(node)), *workload(file).arrivals]
+def simulated(file: str, *cpus: int, labels: Sequence[Mapping[str, str]] = ({},)) -> set[str]:
+    """Return the pods that start on nodes with some CPUs, each with labels of its own."""
+    nodes = [
+        NodeAdded(Node(name=f"n{number}", allocatable={"cpu": cpu, "pods": 99}, labels=its))
+        for number, (cpu, its) in enumerate(zip(cpus, labels, strict=True))
+    ]
+    arrivals = [*(Arrival(0.0, node) for node in nodes), *workload(file).arrivals]
     started = Started()
     Simulator(Workload(arrivals), presets.gang, observers=[started]).run(until=1.0)
     return started.pods
@@ -86,10 +102,29 @@ def test_objects_of_a_controller_are_the_tree_that_the_page_says(row: dict[str, 
 
 @pytest.mark.parametrize("row", INDEX, ids=lambda row: row["file"])
 def test_simulation_starts_the_right_pods(row: dict[str, Any]) -> None:
-    assert simulated(row["file"], row["cpu"]) == set(row["starts"])
+    labels = [row.get("labels", {})]
+    assert simulated(row["file"], row["cpu"], labels=labels) == set(row["starts"])
 
 
 @pytest.mark.parametrize("row", INDEX, ids=lambda row: row["file"])
 def test_no_pod_starts_if_there_is_room_for_one_too_few(row: dict[str, Any]) -> None:
     needed = min(group.min_available for group in groups(row["file"]))
-    assert simulated(row["file"], cpu=needed - 1) == set()
+    assert simulated(row["file"], needed - 1, labels=[row.get("labels", {})]) == set()
+
+
+@pytest.mark.parametrize(
+    ("file", "cpus", "racks", "starts"),
+    [
+        ("grove-kai-required", (6,), ("",), 0),
+        ("grove-kai-required", (3, 3), ("a", "b"), 0),
+        ("grove-kai-required", (3, 3), ("a", "a"), 6),
+        ("grove-kai-required", (5, 1), ("a", "b"), 6),
+        ("grove-kai-preferred", (3, 3), ("a", "b"), 6),
+        ("grove-kai-preferred", (6,), ("",), 6),
+    ],
+)
+def test_domain_of_a_scaling_group_is_a_rack(
+    file: str, cpus: tuple[int, ...], racks: tuple[str, ...], starts: int
+) -> None:
+    labels = [{RACK: rack} if rack else {} for rack in racks]
+    assert len(simulated(file, *cpus, labels=labels)) == starts

@@ -260,6 +260,15 @@ def test_role_is_drawn_by_its_type(role: Role) -> None:
     assert 1 <= role.needed <= role.count
 
 
+@pytest.mark.parametrize("required", [False, True])
+def test_topology_that_prefers_a_level_is_drawn_by_its_type(required: bool) -> None:
+    drawn = find(
+        st.from_type(Topology), lambda each: each.required is required and each.prefer is not None
+    )
+    assert drawn == Topology("x", required, prefer="z")
+    assert find(st.from_type(Topology), lambda _each: True).prefer is None, "the simplest"
+
+
 @pytest.mark.parametrize(
     "status", [3, {"": (1, None)}, {"a": 1}, {"a": (0, None)}, {"a": (1, "soon")}, {"a": (1,)}]
 )

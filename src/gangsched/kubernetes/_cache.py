@@ -15,7 +15,9 @@ Rules:
   R4  a change that no decision depends on gives no event. The echo of our own bind is one;
   R5  what a pod claims is read once for all pods with the same labels and annotations. A malformed
       claim is read each time, since its error names the pod;
-  R6  groups of several APIs may have one key. The API that is first in *dialects* counts;
+  R6  groups of several APIs may have one key. The API that is first in *dialects* counts. A
+      composite pod group of the same key is another object, not another version of the same
+      group: the group of pods counts, and is held, so that none of the two starts as the other;
   R7  if objects of a kind cannot be read, pending pods that need them are held, see ``_held``: no
       object would be taken for "there is none". So are the pending pods of a group whose object
       cannot be read: the field may be a constraint, whatever their labels say beside it;
@@ -52,6 +54,8 @@ from gangsched.events import (
     PodUpdated,
 )
 from gangsched.kubernetes._facts import (
+    COMPOSITE_KIND,
+    COMPOSITES,
     GroupFacts,
     NodeFacts,
     ObjectFacts,
@@ -79,6 +83,7 @@ _GROUP_KINDS: Final = "PodGroup."
 _NEEDS: Final = "needs "
 """The beginning of the reasons to hold a pod for objects that cannot be read."""
 _UNREADABLE: Final = "a PodGroup that can be read: "
+_SAME_NAME: Final = f"a {COMPOSITE_KIND} of the same name, one of them has to be renamed"
 
 
 @final
@@ -98,7 +103,8 @@ class Cache:
         schedulers: By pending pod, its ``spec.schedulerName``; only if all names are ours.
         bind_problems: By pod whose bind is repeated, what the API server answered last.
         malformed: The pods of ours whose claim to be in a group is malformed.
-        served: The API groups of PodGroups that are served; None before the API server was asked.
+        served: The sources of groups that are served, see ``Dialect``; None before the API server
+            was asked.
         touched: The groups of which an object or a member has changed. Readers take keys out.
         moved: The same, for another reader.
     """
@@ -180,6 +186,11 @@ class Cache:
         """Return the object of a group; None if the group has no specification. O(1)."""
         known = self._groups.get(key)
         return None if not known else known[self._first(known)]
+
+    def namesake(self, key: GroupKey) -> GroupFacts | None:
+        """Return the composite pod group that has the key of a group of pods. O(1)."""
+        known = self._groups.get(key, {})
+        return known.get(COMPOSITES) if len(known) > 1 else None
 
     def unreadable_group(self, key: GroupKey) -> UnreadableGroup | None:
         """Return the object of a group if it cannot be read; None if it can, or is absent. O(1)."""
@@ -320,7 +331,7 @@ class Cache:
 
         Args:
             delta: The change.
-            dialect: The API group that the object is of.
+            dialect: The source of the object, see ``Dialect``.
         """
         assert delta.identity is not None
         key = GroupKey(delta.identity.key)
@@ -378,6 +389,8 @@ class Cache:
         if facts is None:
             return None if shown is None else self.cluster.apply(PodGroupDeleted(key))
         group = self._with_priority(facts)
+        if self.namesake(key) is not None:
+            group = evolve(group, unmodelled=(*group.unmodelled, _SAME_NAME))
         if shown is None:
             return self.cluster.apply(PodGroupAdded(group))
         return None if shown == group else self.cluster.apply(PodGroupUpdated(group))
@@ -426,6 +439,17 @@ class Cache:
         """Return a kind of PodGroups that cannot be read, and why; None if all can. O(kinds)."""
         kinds = ((k, why) for k, why in self._unreadable.items() if k.startswith(_GROUP_KINDS))
         return next(kinds, None)
+
+    def unread_composites(self) -> str:
+        """Return why no composite pod group can be read; empty if all can. O(kinds)."""
+        if self.served is not None and COMPOSITES not in self.served:
+            return (
+                f"the API server serves no {COMPOSITE_KIND}s: that takes the feature gate"
+                f" {COMPOSITE_KIND} and the version v1alpha3 of scheduling.k8s.io"
+            )
+        kinds = self._unreadable.items()
+        of_kind = ((k, why) for k, why in kinds if k.startswith(f"{COMPOSITE_KIND}."))
+        return next((f"{k} objects: {why}" for k, why in of_kind), "")
 
     def _hold_again(self, pods: Iterable[Pod]) -> list[Event]:
         """Hold the pending ones of *pods*, or not, by what can be read now; return the events."""

@@ -17,7 +17,7 @@ from typing import Final
 from gangsched.configuration import Settings
 from gangsched.configuration._unknown import hint
 from gangsched.errors import InvalidValueError
-from gangsched.manifests.group_fields import DIALECTS, HELD_IN_PART
+from gangsched.manifests.group_fields import CORE, DIALECTS, HELD_IN_PART
 from gangsched.manifests.pod_annotations import HELD_ANNOTATIONS
 from gangsched.manifests.pod_fields import HELD_WITHIN, POD_FIELDS, Treatment
 from gangsched.options.quota import Quota
@@ -29,11 +29,12 @@ _WHY: Final = {
     Treatment.FREE: "this field restricts no node",
 }
 _SPEC: Final = "spec."
+_FIELDS: Final = {**CORE, **POD_FIELDS}
+"""What is done with the fields of groups of Kubernetes, and of pods."""
 _ANNOTATIONS: Final = "metadata.annotations."
 _OF_SPECS: Final = {
     *(name for name, found in POD_FIELDS.items() if found is Treatment.HELD),
     *(name for of in DIALECTS.values() for name, found in of.items() if found is Treatment.HELD),
-    "parentCompositePodGroupName",  # held in ``_read``, while no watch brings the parents
     *HELD_IN_PART,
     *HELD_WITHIN,
 }
@@ -73,7 +74,7 @@ def check_ignored_name(field: str, path: str, *, is_unknown: bool = False) -> No
     Raises:
         InvalidValueError: It is none.
     """
-    treatment = POD_FIELDS.get(path.removeprefix(_SPEC)) if path.startswith(_SPEC) else None
+    treatment = _FIELDS.get(path.removeprefix(_SPEC)) if path.startswith(_SPEC) else None
     if treatment in _WHY:
         expected = f"a constraint that is not modelled: {_WHY[treatment]}"
         raise InvalidValueError(field, path, expected)

@@ -2,7 +2,8 @@
 
 Of an unschedulable pod that is the condition ``PodScheduled=False``, which autoscalers look for. Of
 a preemptor it is ``nominatedNodeName``, and of a native group the condition
-``PodGroupInitiallyScheduled``, which was ``PodGroupScheduled`` in Kubernetes 1.36.
+``PodGroupInitiallyScheduled``, which was ``PodGroupScheduled`` in Kubernetes 1.36. A composite pod
+group has ``CompositePodGroupInitiallyScheduled``; kube-scheduler 1.37 does not write it.
 
 Rules:
   R1  a pod is patched only if the text differs from what it has;
@@ -49,6 +50,7 @@ NATIVE: Final = "scheduling.k8s.io"
 _LANE: Final = "status"
 _SCHEDULED: Final = "PodGroupInitiallyScheduled"
 _SCHEDULED_IN_1_36: Final = "PodGroupScheduled"
+_TREE_SCHEDULED: Final = "CompositePodGroupInitiallyScheduled"
 _OF_1_36: Final = "v1alpha2"
 _PATIENCE: Final = 60.0
 
@@ -255,7 +257,7 @@ class StatusWriter:
         if known is None:
             return
         body = {"metadata": {"uid": known.identity.uid}, "status": {"conditions": [condition]}}
-        await self._patch(_group_path(known.dialect, key), to_json(body))
+        await self._patch(f"{known.dialect.path_of(key)}/status", to_json(body))
 
     async def _patch(self, path: str, body: bytes) -> None:
         response = await self._requests.patch(
@@ -295,15 +297,12 @@ def _namespace(key: GroupKey) -> str:
 def is_scheduled(facts: GroupFacts) -> bool:
     """Return whether a group says that it was scheduled, which is never taken back."""
     # an object that was written under 1.36 keeps its condition when the cluster is upgraded
-    types = (_SCHEDULED, _SCHEDULED_IN_1_36)
+    types = (_SCHEDULED, _SCHEDULED_IN_1_36, _TREE_SCHEDULED)
     return any(c.type in types and c.status == "True" for c in facts.conditions)
 
 
 def _scheduled_type(dialect: Dialect) -> str:
-    """Return the type of the condition that a version of the native API has."""
+    """Return the type of the condition that a kind and version of the native API have."""
+    if dialect.is_composite:
+        return _TREE_SCHEDULED
     return _SCHEDULED_IN_1_36 if dialect.version == _OF_1_36 else _SCHEDULED
-
-
-def _group_path(dialect: Dialect, key: GroupKey) -> str:
-    namespace, _slash, name = (quote(part, safe="") for part in key.partition("/"))
-    return f"/apis/{dialect.group}/{dialect.version}/namespaces/{namespace}/podgroups/{name}/status"

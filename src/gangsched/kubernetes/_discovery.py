@@ -1,8 +1,9 @@
-"""Which APIs of PodGroups a cluster serves.
+"""Which APIs of pod groups a cluster serves.
 
 Rules:
   R1  each API that the library reads is looked for. Of several versions, the first one that is
-      read is used, in the order of the API server;
+      read is used, in the order of the API server. Kubernetes has its two kinds of groups in
+      different versions: ``CompositePodGroup`` in an alpha version, if its feature gate is on;
   R2  an API may be installed while the scheduler runs, and removed. ``watch_dialects`` looks again;
   R3  an API that does not answer is an error, not an absent API: the groups of an absent API are
       forgotten, and their pods held.
@@ -18,7 +19,7 @@ from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import Api, ConnectionLost, Response
 from gangsched.kubernetes._events import UnexpectedAnswer, read_status
 from gangsched.kubernetes._extra import missing
-from gangsched.kubernetes._facts import Dialect
+from gangsched.kubernetes._facts import COMPOSITE_KIND, Dialect
 from gangsched.kubernetes._tasks import together
 
 try:
@@ -46,13 +47,14 @@ API_GROUPS: Final = (
 """The API groups with PodGroups that are read; the first has the highest precedence."""
 
 LOOK_INTERVAL: Final = 30.0
-"""Seconds between two looks for APIs of PodGroups."""
+"""Seconds between two looks for APIs of pod groups."""
 
 T = TypeVar("T")
 
 _NOT_FOUND: Final = 404
-_KIND: Final = "PodGroup"
-_PLURAL: Final = "podgroups"
+_CORE: Final = "scheduling.k8s.io"
+_PLURAL: Final = {"PodGroup": "podgroups"}
+_PLURALS_OF_CORE: Final = {**_PLURAL, COMPOSITE_KIND: "compositepodgroups"}
 _NOT_READ: Final = frozenset({("scheduling.k8s.io", "v1alpha1")})
 """Versions with another form: before v1alpha2, the groups were parts of a Workload."""
 
@@ -98,24 +100,26 @@ class DiscoveryFailed(GangschedError):
 
 
 async def discover(api: Api) -> tuple[Dialect, ...]:
-    """Return the APIs of PodGroups that the cluster serves, in the order of ``API_GROUPS``.
+    """Return the APIs of pod groups that the cluster serves, in the order of ``API_GROUPS``.
 
     Raises:
         ConnectionLost: There is no answer.
         DiscoveryFailed: An answer is neither a success nor 404.
         UnexpectedAnswer: An answer is not of the expected form.
     """
-    found = await together(*(_dialect(api, group) for group in API_GROUPS))
-    return tuple(dialect for dialect in found if dialect is not None)
+    found = await together(*(_dialects(api, group) for group in API_GROUPS))
+    return tuple(dialect for of_group in found for dialect in of_group)
 
 
-async def _dialect(api: Api, group: str) -> Dialect | None:
+async def _dialects(api: Api, group: str) -> list[Dialect]:
     path = f"/apis/{group}"
     response = await _get(api, path)
+    lacking = dict(_PLURALS_OF_CORE if group == _CORE else _PLURAL)
+    found: list[Dialect] = []
     if response is None:
-        return None
+        return found
     for version in _parse(_decode_group, response, "an APIGroup").versions:
-        if (group, version.version) in _NOT_READ:
+        if (group, version.version) in _NOT_READ or not lacking:
             continue
         at = f"{path}/{version.version}"
         response = await _get(api, at)
@@ -123,10 +127,13 @@ async def _dialect(api: Api, group: str) -> Dialect | None:
             continue
         served = _parse(_decode_resources, response, "an APIResourceList").resources or []
         names = {each.name for each in served}
-        if any(each.name == _PLURAL and each.kind == _KIND for each in served):
-            status = f"{_PLURAL}/status" in names
-            return Dialect(group, version.version, f"{at}/{_PLURAL}", _KIND, status)
-    return None
+        for each in served:
+            if lacking.get(each.kind) == each.name:
+                del lacking[each.kind]
+                status = f"{each.name}/status" in names
+                where = f"{at}/{each.name}"
+                found.append(Dialect(group, version.version, where, each.kind, status))
+    return found
 
 
 async def _get(api: Api, path: str) -> Response | None:
@@ -154,7 +161,7 @@ async def watch_dialects(
     interval: float = LOOK_INTERVAL,
     on_problem: Callable[[GangschedError], None] = lambda _error: None,
 ) -> None:
-    """Look for other APIs of PodGroups, for ever.
+    """Look for other APIs of pod groups, for ever.
 
     Args:
         api: The API server.

@@ -6,7 +6,7 @@
 - A bind that is refused and repeated: event ``FailedScheduling`` of the pod, see ``_bind``.
 - ``GroupScheduled``: event ``Scheduled`` of the group.
 - ``GroupBound``: condition ``PodGroupInitiallyScheduled=True`` of the group, so that it says what
-  is true.
+  is true. That of a composite pod group is in ``_mark_writer``.
 - ``GroupPartlyBound``: event ``PartlyBound`` of the group. The same for a gang that stays partly on
   nodes and is not evicted, see ``_partial``; of a member, if the group has no object.
 - ``GroupBelowMinimum``: event ``BelowMinimum`` of the group, see ``_below_minimum``. The same for
@@ -17,7 +17,7 @@
 - ``RestartLimitReached``: event ``RestartLimitReached`` of the group.
 - ``GroupRejected``: event ``FailedScheduling`` of the group and of each pending member that is
   told, the condition ``PodGroupInitiallyScheduled=False``, and ``PodScheduled=False`` of each
-  pending member.
+  pending member. The same of each parent that is not placed, since its groups start together.
 - ``PodNotAdmitted`` of a member whose group exceeds a quota, cannot be read, or has a constraint
   that is not modelled, as have its members: the same, at once.
 - ``GroupIncomplete``: the same, if it still is after 10 s, with the event ``Incomplete``. If only
@@ -73,11 +73,14 @@ from gangsched.events import (
     VictimSearchExhausted,
 )
 from gangsched.kubernetes import _decision_log
+from gangsched.kubernetes._absent_parents import why_absent
 from gangsched.kubernetes._below_minimum import BelowMinimumReports, is_below_minimum
 from gangsched.kubernetes._cache import Cache
-from gangsched.kubernetes._conditions import StatusWriter
+from gangsched.kubernetes._conditions import StatusWriter, is_scheduled
+from gangsched.kubernetes._facts import GroupFacts, UnreadableGroup
 from gangsched.kubernetes._instants import whole_seconds
-from gangsched.kubernetes._partial import PartialGangs, is_whole
+from gangsched.kubernetes._partial import PartialGangs
+from gangsched.kubernetes._placed import children_of, groups_below, is_parent, is_whole, parents_of
 from gangsched.kubernetes._recorder import EventRecorder, Regarding
 from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.kubernetes._sentences import FAILED, Sentence, sentence_of
@@ -143,6 +146,7 @@ class Effects:
         self._is_settled = False
         self._fallen: set[GroupKey] = set()
         self._changing: GroupKey | None = None
+        self._told: dict[GroupKey, str] = {}  # in one call, with the reason of an attempt
 
     def is_victim(self, uid: PodUID) -> bool:
         """Return whether a pod is evicted for a preemptor. O(1)."""
@@ -170,6 +174,7 @@ class Effects:
                 self._restarts.forget(event.key)
         elif isinstance(event, PodGroupAdded | PodGroupUpdated):
             self._note_whole(event.group.key)
+            self._tell_namesake(event.group.key)
 
     def _note_whole(self, key: GroupKey) -> None:
         """Note a gang that is whole and whose minimum may become larger in this call."""
@@ -186,6 +191,7 @@ class Effects:
         self._partial.settled()
         for info in self._scheduler.registry:
             self._note_found(info)
+            self._tell_namesake(info.key)
         self._fallen.clear()
         if self._first_settled is not None:
             self._first_settled()
@@ -197,7 +203,9 @@ class Effects:
         """
         if info.key not in self._fallen and self._partial.was_whole(info.key):
             self._below_minimum.found(info)
-        if self._restarts is not None and is_whole(info):
+        children = children_of(self._scheduler.registry, info.key)
+        runs = children.placed and children.is_met if is_parent(info.spec) else is_whole(info)
+        if self._restarts is not None and runs:
             self._restarts.bound(info.key)
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
@@ -212,10 +220,15 @@ class Effects:
             if key is None or not isinstance(effect, PodUnschedulable):
                 self._effect(effect)
             elif key not in of_gangs:
-                if not self._waits(key):
+                if self._waits(key):
+                    continue
+                if self._is_child_that_waits(key):
+                    self._tell(key, Sentence(FAILED, effect.reason))
+                else:
                     self._effect(effect)
             elif said := of_gangs[key]:
                 self._unschedulable(effect.uid, said)
+        self._tell_parents()
 
     def _what_gangs_say(self, effects: Iterable[Effect]) -> dict[GroupKey, str]:
         """Return what is said of gangs in one call; empty for one that is not tried."""
@@ -295,7 +308,7 @@ class Effects:
         if key is not None and reason.startswith(EXCEEDED):
             self._forget_timer(key)
             self._tell(key, Sentence(FAILED, reason))
-        elif key is not None and self._is_of_bundle(key):
+        elif key is not None and self._waits_for_others(key):
             self._waits(key)
         # a scheduling gate is no failure: the API server has set the condition already
         elif not pod.scheduling_gates and _HELD in reason and not (key and self._waits(key)):
@@ -415,6 +428,7 @@ class Effects:
     def _group_rejected(self, rejected: GroupRejected) -> None:
         reason = rejected.reason
         self._said.pop(rejected.group, None)
+        self._told[rejected.group] = reason
         self._status.group(rejected.group, scheduled=False, message=reason)
         regarding = self._regarding_group(rejected.group)
         if regarding is not None:
@@ -426,17 +440,28 @@ class Effects:
         What has counts of members is told later: members come one by one.
         """
         info: PodGroupInfo | None = self._scheduler.registry.get(key)
-        if info is None or (info.is_complete and not self._is_of_bundle(key)):
+        if info is None or (info.is_complete and not self._waits_for_others(key)):
             return False  # it is tried, so the pod has a reason of its own
         sentence = self._sentence(key)
         if sentence is not None and sentence.reason == FAILED:
             self._tell(key, sentence)
         return sentence is not None
 
-    def _is_of_bundle(self, key: GroupKey) -> bool:
+    def _waits_for_others(self, key: GroupKey) -> bool:
         """Return whether a group may wait for others although its own members are complete."""
         info: PodGroupInfo | None = self._scheduler.registry.get(key)
-        return info is not None and info.spec is not None and bool(info.spec.bundle)
+        spec = None if info is None else info.spec
+        return spec is not None and (bool(spec.bundle) or spec.parent is not None)
+
+    def _is_child_that_waits(self, key: GroupKey) -> bool:
+        """Return whether a group was tried as a whole, beyond what the tree above it needs.
+
+        There is no notice of it: the tree as a whole has not failed.
+        """
+        info: PodGroupInfo | None = self._scheduler.registry.get(key)
+        if info is None or info.spec is None or info.spec.parent is None:
+            return False
+        return info.is_complete and not info.scheduled
 
     def _sentence(self, key: GroupKey) -> Sentence | None:
         info: PodGroupInfo | None = self._scheduler.registry.get(key)
@@ -445,25 +470,73 @@ class Effects:
         why = self._scheduler.why(key, budget=0)
         return sentence_of(self._cache, key, list(self._members(key)), why)
 
+    def _tell_namesake(self, key: GroupKey) -> None:
+        """Tell a composite pod group that a group of pods has its name, which has precedence."""
+        facts = self._cache.namesake(key)
+        if facts is not None:
+            note = f"a PodGroup is called {facts.group.name}, too: the pods of both wait"
+            self._failed(_regarding_object(facts), note)
+
     def _tell(self, key: GroupKey, sentence: Sentence) -> None:
         """Write why a gang waits wherever it is looked for; see ``_sentences``."""
         pending = [pod for pod in self._members(key) if pod.node_name is None]
         regarding = self._regarding_group(key)
+        self._told.setdefault(key, "")
         for pod in pending if self._of_pods else ():
             if self._status.unschedulable(pod.uid, sentence.text):
                 self._record(_regarding(pod), sentence)
-        if self._said.get(key) == sentence:
+        if not self._is_news(key, sentence):
             return
-        self._said.pop(key, None)
-        self._said[key] = sentence
-        if len(self._said) > _MOST_SAID:
-            del self._said[next(iter(self._said))]
         _decisions.info("gang waits", extra={"group": key, "reason": sentence.text})
         self._status.group(key, scheduled=False, message=sentence.text)
         if regarding is None and pending and not self._of_pods:
             regarding = _regarding(pending[0])
         if regarding is not None:
             self._record(regarding, sentence)
+
+    def _is_news(self, key: GroupKey, sentence: Sentence) -> bool:
+        """Note what is said of a group; return False if it was said last."""
+        if self._said.get(key) == sentence:
+            return False
+        self._said.pop(key, None)
+        self._said[key] = sentence
+        if len(self._said) > _MOST_SAID:
+            del self._said[next(iter(self._said))]
+        return True
+
+    def _tell_parents(self) -> None:
+        """Write why the parents of the groups wait of which it was said in this call."""
+        told, self._told = self._told, {}
+        registry = self._scheduler.registry
+        for parent in parents_of(registry, told):
+            facts = self._cache.group_facts(parent)
+            if facts is None or is_scheduled(facts) or children_of(registry, parent).is_met:
+                continue  # it runs, and what waits is beyond its minimum
+            tried = next(
+                (told[key] for key in told if told[key] and self._is_below(key, parent)), ""
+            )
+            sentence = Sentence(FAILED, tried) if tried else self._sentence(parent)
+            if sentence is not None and self._is_news(parent, sentence):
+                self._status.group(parent, scheduled=False, message=sentence.text)
+                regarding = self._regarding_group(parent)
+                if regarding is not None:
+                    self._record(regarding, sentence)
+
+        for key in told:
+            self._tell_unreadable_parent(key)
+
+    def _tell_unreadable_parent(self, key: GroupKey) -> None:
+        parent, _more = why_absent(self._cache, key) or (None, "")
+        unreadable = None if parent is None else self._cache.unreadable_group(parent)
+        if parent is None or unreadable is None:
+            return
+        sentence = Sentence(FAILED, f"its {unreadable.dialect.kind} cannot be read: {unreadable}")
+        if self._is_news(parent, sentence):
+            self._status.group(parent, scheduled=False, message=sentence.text)
+            self._record(_regarding_object(unreadable), sentence)
+
+    def _is_below(self, key: GroupKey, parent: GroupKey) -> bool:
+        return any(group.key == parent for group in self._scheduler.registry.above(key))
 
     def _record(self, regarding: Regarding, sentence: Sentence) -> None:
         self._events.record(regarding, sentence.kind, sentence.reason, "Scheduling", sentence.text)
@@ -481,13 +554,15 @@ class Effects:
         sentence = self._sentence(key)
         if sentence is not None:
             self._tell(key, sentence)
+            self._tell_parents()
 
     def _key_of(self, uid: PodUID) -> GroupKey | None:
         return self._cache.group_of(self._cache.cluster.pod(uid))
 
     def _members(self, key: GroupKey) -> Iterable[Pod]:
-        info = self._scheduler.registry.get(key)
-        pods = map(self._cache.cluster.pod, () if info is None else info.members)
+        """Return the pods of a group, or of all groups below it."""
+        groups = groups_below(self._scheduler.registry, key)
+        pods = (self._cache.cluster.pod(uid) for info in groups for uid in info.members)
         return [pod for pod in pods if pod is not None]
 
     def _bound_members(self, key: GroupKey) -> Iterable[Pod]:
@@ -512,12 +587,13 @@ class Effects:
 
     def _regarding_group(self, key: GroupKey) -> Regarding | None:
         known = self._cache.unreadable_group(key) or self._cache.group_facts(key)
-        if known is None:
-            return None
-        dialect = known.dialect
-        version = f"{dialect.group}/{dialect.version}"
-        namespace, _slash, name = key.partition("/")
-        return Regarding(version, dialect.kind, namespace, name, known.identity.uid)
+        return None if known is None else _regarding_object(known)
+
+
+def _regarding_object(known: GroupFacts | UnreadableGroup) -> Regarding:
+    dialect, uid = known.dialect, known.identity.uid
+    namespace, _slash, name = known.identity.key.partition("/")
+    return Regarding(f"{dialect.group}/{dialect.version}", dialect.kind, namespace, name, uid)
 
 
 def _regarding(pod: Pod) -> Regarding:

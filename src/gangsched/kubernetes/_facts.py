@@ -9,7 +9,8 @@ Rules:
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
+from urllib.parse import quote
 
 from attrs import frozen
 
@@ -25,6 +26,8 @@ except ModuleNotFoundError as error:
     raise missing(error) from error
 
 __all__ = [
+    "COMPOSITE_KIND",
+    "COMPOSITES",
     "Condition",
     "Dialect",
     "GroupFacts",
@@ -35,6 +38,11 @@ __all__ = [
     "UnreadableGroup",
     "UnreadableGroupError",
 ]
+
+COMPOSITE_KIND: Final = "CompositePodGroup"
+"""The kind of the groups of groups."""
+COMPOSITES: Final = f"{COMPOSITE_KIND}.scheduling.k8s.io"
+"""The source of the groups of groups; see ``Dialect``."""
 
 
 @final
@@ -57,13 +65,13 @@ class Condition(Struct, frozen=True, gc=False):
 @final
 @frozen
 class Dialect:
-    """An API that has PodGroups.
+    """An API that has groups of one kind.
 
     Attributes:
         group: Its API group, such as ``scheduling.k8s.io``.
         version: The version that is used, such as ``v1beta1``.
-        path: The path of all its PodGroups, such as ``/apis/scheduling.k8s.io/v1beta1/podgroups``.
-        kind: ``PodGroup``.
+        path: The path of all its groups, such as ``/apis/scheduling.k8s.io/v1beta1/podgroups``.
+        kind: ``PodGroup`` or ``CompositePodGroup``.
         status_subresource: Whether its status is patched at a path of its own.
     """
 
@@ -72,6 +80,22 @@ class Dialect:
     path: str
     kind: str = "PodGroup"
     status_subresource: bool = True
+
+    @property
+    def source(self) -> str:
+        """The same for all versions: the API group of PodGroups, with the kind that of others."""
+        return self.group if self.kind == "PodGroup" else f"{self.kind}.{self.group}"
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether its groups consist of groups."""
+        return self.kind == COMPOSITE_KIND
+
+    def path_of(self, key: str) -> str:
+        """Return the path of one group, by ``namespace/name``."""
+        base, _slash, plural = self.path.rpartition("/")
+        namespace, _slash, name = (quote(part, safe="") for part in key.partition("/"))
+        return f"{base}/namespaces/{namespace}/{plural}/{name}"
 
 
 @final
@@ -115,7 +139,7 @@ class NodeFacts(Struct, frozen=True, kw_only=True, gc=False):
 @final
 @frozen(kw_only=True)
 class GroupFacts:
-    """A PodGroup.
+    """A PodGroup, or a CompositePodGroup.
 
     Attributes:
         group: The group as the scheduler sees it, without the priority of its class.
@@ -145,7 +169,7 @@ class GroupFacts:
 @final
 @frozen
 class UnreadableGroup:
-    """A PodGroup that exists and cannot be read.
+    """A group that exists and cannot be read.
 
     Attributes:
         identity: Which version of which object it is.
@@ -165,7 +189,7 @@ class UnreadableGroup:
 
 @final
 class UnreadableGroupError(ManifestError):
-    """A PodGroup cannot be read.
+    """A group cannot be read.
 
     Attributes:
         dialect: The API that it is of.

@@ -25,7 +25,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, final
-from urllib.parse import quote
 
 from attrs import evolve, frozen
 
@@ -214,7 +213,7 @@ class GroupStatusWriter:
     async def _write(self, key: GroupKey, facts: GroupFacts, status: GroupStatus) -> None:
         identity = facts.identity
         version = {"uid": identity.uid, "resourceVersion": identity.resource_version}
-        path = _path(facts)
+        path = f"{facts.dialect.path_of(key)}/status"
         response = await self._requests.send(
             "PATCH",
             path,
@@ -227,9 +226,3 @@ class GroupStatusWriter:
             self._cache.touched.add(key)  # the watch is behind; or the group was created anew
         elif response.status >= 300 and not is_gone(response):
             _log.warning("status not written: PATCH %s: %s", path, said(response))
-
-
-def _path(facts: GroupFacts) -> str:
-    dialect, group = facts.dialect, facts.group
-    namespace, name = quote(group.namespace, safe=""), quote(group.name, safe="")
-    return f"/apis/{dialect.group}/{dialect.version}/namespaces/{namespace}/podgroups/{name}/status"

@@ -6,13 +6,14 @@ groups of which something has changed are looked at here.
 
 Rules:
   R1  they are written if no object of the group keeps a phase or a condition, see ``_start_marks``.
-      A group of one member has none: it is whole with its first bind;
+      A group of one member has none: it is whole with its first bind. Groups below one root have
+      them too: that a root has no condition says nothing, since kube-scheduler writes none;
   R2  two members of a whole gang say so, on two nodes if there are two. If one of them leaves,
       another member says it instead;
   R3  a gang of which no member was bound with an annotation has none: nothing would be known of it
       all the same;
-  R4  the condition of a native group follows what runs: it is written once the group is whole,
-      whoever has started it;
+  R4  the condition of a native group follows what runs: it is written once the group is whole, and
+      that of a composite pod group once as many of its children are, whoever has started them;
   R5  a patch goes to the status of the pod, on which the scheduler has rights. It names the UID,
       and gives way to binds.
 """
@@ -29,9 +30,9 @@ from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
 from gangsched.kubernetes._bind import pod_path
 from gangsched.kubernetes._cache import Cache
-from gangsched.kubernetes._conditions import StatusWriter
+from gangsched.kubernetes._conditions import StatusWriter, is_scheduled
 from gangsched.kubernetes._group_status import keeps_record
-from gangsched.kubernetes._partial import is_whole
+from gangsched.kubernetes._placed import children_of, groups_below, is_whole, parents_of
 from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
 from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, holds_node
 from gangsched.model import GroupKey, Pod
@@ -93,21 +94,30 @@ class StartMarks:
         """Look at every gang of which a member has changed since the last look."""
         if not len(self._scheduler.registry):
             return  # it has not listed the cluster yet
-        keys = sorted(self._cache.moved)
+        registry, keys = self._scheduler.registry, sorted(self._cache.moved)
         self._cache.moved.clear()
-        pods = [(key, pod) for key in keys for pod in self._to_mark(key)]
+        parents = parents_of(registry, keys)
+        for parent in parents:
+            self._write_of_children(parent)
+        pods = [(key, pod) for key in sorted({*keys, *parents}) for pod in self._to_mark(key)]
         for n in range(0, len(pods), self._workers):
             await self._give_way(time.monotonic())
             await asyncio.gather(*(self._mark(*each) for each in pods[n : n + self._workers]))
 
     def _to_mark(self, key: GroupKey) -> list[Pod]:
-        info: PodGroupInfo | None = self._scheduler.registry.get(key)
+        registry = self._scheduler.registry
+        info: PodGroupInfo | None = registry.get(key)
         if info is None:
             return []
-        if keeps_record(self._cache.group_facts(key)):
+        infos = [info]
+        if info.spec is not None and info.spec.min_groups is not None:
+            if info.spec.parent is not None:
+                return []
+            infos = groups_below(registry, key)
+        elif keeps_record(self._cache.group_facts(key)):
             self._write_condition(info)
             return []
-        members = map(self._cache.cluster.pod, info.members)
+        members = [self._cache.cluster.pod(uid) for each in infos for uid in each.members]
         placed = [pod for pod in members if pod is not None and holds_node(pod)]
         saying = [pod for pod in placed if WAS_WHOLE in pod.annotations]
         lacking = _SAYING - len(saying)
@@ -122,6 +132,16 @@ class StartMarks:
         if not info.assumed and info.assigned and (is_whole(info) or self._was_whole(info.key)):
             message = f"{info.assigned} members are assigned to nodes"
             self._status.group(info.key, scheduled=True, message=message)
+
+    def _write_of_children(self, parent: GroupKey) -> None:
+        facts = self._cache.group_facts(parent)
+        if facts is None or is_scheduled(facts):
+            return
+        of = children_of(self._scheduler.registry, parent)
+        if of.placed and of.is_met:
+            bound = sum(info.assigned for info in groups_below(self._scheduler.registry, parent))
+            message = f"{bound} members are assigned to nodes"
+            self._status.group(parent, scheduled=True, message=message)
 
     async def _mark(self, key: GroupKey, pod: Pod) -> None:
         path = pod_path(pod, "status")

@@ -44,6 +44,7 @@ from gangsched.events import (
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._effects import Effects
 from gangsched.kubernetes._facts import (
+    Dialect,
     GroupFacts,
     NodeFacts,
     ObjectFacts,
@@ -173,13 +174,14 @@ class Owner:
             if self._is_object("Node", delta):
                 self.tell(self.cache.node(delta))
 
-    def groups(self, dialect: str) -> Callable[[Iterable[Delta[GroupFacts]]], None]:
+    def groups(self, dialect: Dialect) -> Callable[[Iterable[Delta[GroupFacts]]], None]:
         """Return what takes in changes of the groups of one API."""
+        source = dialect.source
 
         def take_in(deltas: Iterable[Delta[GroupFacts]]) -> None:
             for delta in deltas:
-                if self._is_object("PodGroup", delta, dialect):
-                    for event in self.cache.group(delta, dialect):
+                if self._is_object(dialect.kind, delta, source):
+                    for event in self.cache.group(delta, source):
                         self._tell_in_turn(event, _namespace(delta))
 
         return take_in
@@ -206,12 +208,12 @@ class Owner:
         for event in self.cache.unreadable(kind, why):
             self.tell(event)
 
-    def _is_object(self, kind: str, delta: Delta[Any], dialect: str = "") -> bool:
+    def _is_object(self, kind: str, delta: Delta[Any], source: str = "") -> bool:
         if delta.kind == "refused":
             name = "" if delta.identity is None else delta.identity.key
             _log.warning("%s %s cannot be read and is ignored: %s", kind, name, delta.problem)
         if self._unreadable is not None:
-            self._unreadable.note(kind, delta, dialect)
+            self._unreadable.note(kind, delta, source)
         return delta.kind != "synced"
 
     @staticmethod

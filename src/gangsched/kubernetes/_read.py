@@ -2,8 +2,7 @@
 
 Rules:
   R1  an object of a list has no kind and no version of its own; they are put in;
-  R2  a group below a composite pod group is held, because no watch brings that kind;
-  R3  a note is kept without the object that it is about: pods that are alike share their notes.
+  R2  a note is kept without the object that it is about: pods that are alike share their notes.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from gangsched.manifests import (
     read_node,
     read_object,
 )
-from gangsched.manifests.group_fields import hold
 from gangsched.model import Node, Pod, PodGroup, PreemptionPolicy
 
 try:
@@ -111,7 +109,7 @@ def read_node_slowly(document: Document) -> tuple[Node, tuple[str, ...]]:
 def read_pod_group_slowly(
     document: Document, dialect: Dialect, ignore: frozenset[str] = frozenset()
 ) -> tuple[PodGroup, tuple[str, ...]]:
-    """Return a PodGroup of a dialect, and the notes about it.
+    """Return a group of a dialect, and the notes about it.
 
     Args:
         document: The group.
@@ -122,11 +120,7 @@ def read_pod_group_slowly(
         ManifestError: It is malformed.
     """
     manifest = _manifest(document, ignore)
-    group = read_group_of(dialect.group, manifest)
-    if group.parent is not None:
-        reasons = hold(manifest, manifest.document["spec"]["parentCompositePodGroupName"])
-        group = evolve(group, parent=None, unmodelled=(*group.unmodelled, *reasons))
-    return group, _notes(manifest)
+    return read_group_of(dialect.group, manifest), _notes(manifest)
 
 
 def _manifest(document: Document, ignore: frozenset[str] = frozenset()) -> Manifest:

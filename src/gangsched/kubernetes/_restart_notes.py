@@ -20,7 +20,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, final
-from urllib.parse import quote
 
 from attrs import evolve
 
@@ -28,7 +27,6 @@ from gangsched.errors import GangschedError
 from gangsched.events import CopyBound, Evict, GroupRestarted
 from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._cache import Cache
-from gangsched.kubernetes._facts import GroupFacts
 from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
 from gangsched.manifests.restarts import restart_annotations
 from gangsched.model import GroupKey, PodGroup
@@ -85,10 +83,16 @@ class RestartNotes:
     def before(
         self, evict: Callable[[Evict], Awaitable[None]]
     ) -> Callable[[Evict], Awaitable[None]]:
-        """Return a function that evicts a pod once what is queued for its group is written."""
+        """Return a function that evicts a pod once what is queued for its groups is written."""
 
         async def evict_after(effect: Evict) -> None:
-            await self.written(self._cache.group_of(self._cache.cluster.pod(effect.uid)))
+            cluster = self._cache.cluster
+            key, seen = self._cache.group_of(cluster.pod(effect.uid)), set[GroupKey]()
+            while key is not None and key not in seen:  # or a parent is restarted
+                seen.add(key)
+                await self.written(key)
+                group = cluster.pod_group(key)
+                key = None if group is None else group.parent
             await evict(effect)
 
         return evict_after
@@ -121,19 +125,13 @@ class RestartNotes:
         facts = self._cache.group_facts(key)
         if facts is None:
             return
-        notes = restart_annotations(group)
+        notes, path = restart_annotations(group), facts.dialect.path_of(key)
         response = await self._requests.patch(
-            _path(facts),
+            path,
             body=to_json({"metadata": {"uid": facts.identity.uid, "annotations": notes}}),
             content_type=MERGE_PATCH,
             lane=_LANE,
             patience=self._patience,
         )
         if response.status >= 300 and not is_gone(response):
-            _log.warning("restarts not written: PATCH %s: %s", _path(facts), said(response))
-
-
-def _path(facts: GroupFacts) -> str:
-    dialect, group = facts.dialect, facts.group
-    namespace, name = quote(group.namespace, safe=""), quote(group.name, safe="")
-    return f"/apis/{dialect.group}/{dialect.version}/namespaces/{namespace}/podgroups/{name}"
+            _log.warning("restarts not written: PATCH %s: %s", path, said(response))

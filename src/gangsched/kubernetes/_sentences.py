@@ -19,6 +19,7 @@ from typing import Final, final
 from attrs import evolve, frozen
 
 from gangsched.explain import NotAdmitted, NotEnoughMembers, Why, in_utc
+from gangsched.kubernetes._absent_parents import why_absent
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._unknown_minimum import is_unknown, unknown_minimum
 from gangsched.model import GroupKey, Pod
@@ -62,9 +63,11 @@ def sentence_of(
     """
     unreadable = cache.unreadable_group(key)
     if unreadable is not None:
-        return Sentence(FAILED, f"its PodGroup cannot be read: {unreadable}")
+        return Sentence(FAILED, f"its {unreadable.dialect.kind} cannot be read: {unreadable}")
     if isinstance(why, NotAdmitted):
-        return Sentence(FAILED, why.reason)
+        parent, more = why_absent(cache, key) or ("", "")
+        is_about = more and parent in why.reason
+        return Sentence(FAILED, f"{why.reason}; {more}" if is_about else why.reason)
     if not isinstance(why, NotEnoughMembers) or why.forgotten_at is not None:
         return None
     if is_unknown(why):
@@ -84,6 +87,8 @@ def reason_beside(sentence: Sentence, why: Why | None) -> str:
     answer = "" if why is None else in_utc(why)
     if isinstance(why, NotEnoughMembers) and not is_unknown(why):
         answer = in_utc(evolve(why, held=()))
+    if isinstance(why, NotAdmitted):
+        answer = in_utc(evolve(why, reason=sentence.text))
     if sentence.text in answer:
         return answer
     if answer and (is_unknown(why) or answer in sentence.text):

@@ -4,8 +4,8 @@ Rules:
   R1  the scheduler is made when every listing is complete, and lists the cache in its first call.
       A kind that is not listed in time is left out, see ``_can_be_late``: pods that need it are
       held until it is listed, and the others are placed meanwhile;
-  R2  PodGroups are watched in every API that serves them. APIs are looked for again,
-      because a definition may be installed later;
+  R2  PodGroups are watched in every API that serves them, and composite pod groups if they are
+      served. APIs are looked for again, because a definition may be installed later;
   R3  at the end: no more decisions, binds under way end, then conditions and events for a moment.
       What decides ends at once, however many events wait. The term has ``drained`` when the binds
       have ended, before events are written: they can land wrongly nowhere. A bind that was sent and
@@ -47,7 +47,7 @@ from gangsched.kubernetes._effects import Effects
 from gangsched.kubernetes._ending import stop_at, wait_until_written
 from gangsched.kubernetes._events import UnexpectedAnswer
 from gangsched.kubernetes._evict import Evictor
-from gangsched.kubernetes._facts import Dialect
+from gangsched.kubernetes._facts import COMPOSITE_KIND, Dialect
 from gangsched.kubernetes._give_way import GiveWay
 from gangsched.kubernetes._group_status import GroupStatusWriter
 from gangsched.kubernetes._mark_writer import StartMarks
@@ -82,6 +82,14 @@ _DENIALS: Final = 5
 """After how many refusals in a row, about 1.5 s, objects count as out of reach."""
 
 _log = logging.getLogger("gangsched.kubernetes")
+
+
+def _looks_at_nothing() -> None:
+    """Do nothing: a kind that is not optional is awaited."""
+
+
+def _is_of_composites(kind: str) -> bool:
+    return kind.startswith(f"{COMPOSITE_KIND}.")
 
 
 @final
@@ -413,25 +421,30 @@ class Shell:
     def _watch_groups(self, tasks: Tasks, owner: Owner, dialects: Iterable[Dialect]) -> None:
         """Watch the groups of each API; one that is not served any more has no groups."""
         served = tuple(dialects)
-        owner.cache.served = frozenset(dialect.group for dialect in served)
+        owner.cache.served = frozenset(dialect.source for dialect in served)
         for dialect in served:
             kind = f"{dialect.kind}.{dialect.version}.{dialect.group}"
             if kind not in self._reflectors:
                 _log.info("watching %s", kind)
                 resource = Resource(dialect.path, kind)
-                sink = owner.groups(dialect.group)
+                sink = owner.groups(dialect)
                 decode = GroupDecoder(dialect, self._settings.ignored)
-                self._watch(tasks, owner, resource, decode, sink)
+                # an older role lacks the right: whatever is in no tree starts all the same
+                look = self._optionally(owner, kind) if dialect.is_composite else _looks_at_nothing
+                self._watch(tasks, owner, resource, decode, sink, look)
 
     def _watch_objects(self, tasks: Tasks, owner: Owner, watched: Watched) -> None:
         """Watch what constraints refer to; an optional kind may be absent or forbidden."""
         kind = watched.kind
-        if watched.optional:
-            self._optional[kind] = ""
+        look = self._optionally(owner, kind) if watched.optional else _looks_at_nothing
+        resource = Resource(watched.path, kind)
+        self._watch(tasks, owner, resource, ObjectDecoder(watched), owner.objects(kind), look)
+
+    def _optionally(self, owner: Owner, kind: str) -> Callable[[], None]:
+        """Return what looks whether objects of an optional kind can be read, and notes it."""
+        self._optional[kind] = ""
 
         def look() -> None:
-            if kind not in self._optional:
-                return
             reflector = self._reflectors[kind]
             if reflector.denied >= _DENIALS:
                 why = "they cannot be read"
@@ -446,8 +459,7 @@ class Shell:
                 owner.unreadable(kind, why)
                 self._settle()
 
-        resource = Resource(watched.path, kind)
-        self._watch(tasks, owner, resource, ObjectDecoder(watched), owner.objects(kind), look)
+        return look
 
     def _begin_without_late_kinds(self, owner: Owner) -> None:
         """Hold the pods that need a kind that is not listed in time, so that the others start."""
@@ -465,7 +477,7 @@ class Shell:
         """
         if kind in _OF_ALL_PODS or self._reflectors[kind].denied:
             return False
-        if kind != "PodDisruptionBudget" and kind in self._optional:
+        if kind in self._optional and kind != "PodDisruptionBudget" and not _is_of_composites(kind):
             return True
         return not self._plugins and "DefaultPreemption" not in self._settings.profile.args
 
@@ -497,7 +509,7 @@ class Shell:
         resource: Resource,
         decode: Callable[[bytes | memoryview], Any],
         sink: Callable[[list[Any]], None],
-        look: Callable[[], None] = lambda: None,
+        look: Callable[[], None] = _looks_at_nothing,
         *,
         pace: float = 0.0,
     ) -> None:

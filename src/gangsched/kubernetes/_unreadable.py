@@ -57,18 +57,18 @@ class UnreadableObjects:
         self._known.clear()
         self._said.clear()
 
-    def note(self, kind: str, delta: Delta[Any], dialect: str = "") -> None:
+    def note(self, kind: str, delta: Delta[Any], source: str = "") -> None:
         """Note a change of an object. O(1).
 
         Args:
             kind: Its kind.
             delta: The change.
-            dialect: The API group of a PodGroup: groups of several APIs may have one key.
+            source: That of a group, see ``Dialect``: groups of several APIs may have one key.
         """
         if delta.identity is None:
             self._count(kind, len(self._known.get(kind, ())))
             return
-        place = (dialect, delta.identity.key)
+        place = (source, delta.identity.key)
         if delta.kind == "refused":
             known = self._known.setdefault(kind, set())
             known.add(place)
@@ -111,6 +111,6 @@ class UnreadableObjects:
         for kind, places in self._known.items():
             if not places:
                 raise InternalError(f"no {kind} is unreadable, and the kind is kept")
-        pods = {key for _dialect, key in self._known.get("Pod", ())}
+        pods = {key for _source, key in self._known.get("Pod", ())}
         if not self._said.keys() <= pods:
             raise InternalError("a pod that can be read is reported as unreadable")

@@ -38,7 +38,6 @@ __all__ = [
     "WORKLOAD",
     "held",
     "hold",
-    "holds_by_level",
     "holds_by_topology",
     "is_composite",
     "is_in_tree",
@@ -72,7 +71,7 @@ KAI: Final[Mapping[str, Treatment]] = {
     "subGroups": _HONOURED,
     "priorityClassName": _HONOURED,
     "queue": _HELD,
-    "topologyConstraint": _HELD,
+    "topologyConstraint": _HONOURED,
     "preemptibility": _HELD,
     "preemptionDelay": _HELD,
     "markUnschedulable": _FREE,
@@ -81,9 +80,8 @@ KAI: Final[Mapping[str, Treatment]] = {
 }
 """``scheduling.run.ai``, of KAI Scheduler.
 
-A queue of the name ``default`` or ``default-queue``, a preferred topology level, ``preemptible``
-and a delay of 0 hold nothing. What of ``subGroups`` has no meaning here holds the pods: see
-``kai_groups``."""
+A queue of the name ``default`` or ``default-queue``, ``preemptible`` and a delay of 0 hold nothing.
+What of ``subGroups`` has no meaning here holds the pods: see ``kai_groups``."""
 
 KUBE_BATCH: Final[Mapping[str, Treatment]] = {
     "minMember": _HONOURED,
@@ -147,6 +145,7 @@ HELD_IN_PART: Final = (
     *("subGroupPolicy", "subGroupPolicy.matchLabelKeys", "subGroupPolicy.minSubGroups"),
     *("subGroupPolicy.networkTopology", "minTaskMember"),
     *("subGroups", "subGroups.minSubGroup", "subGroups.topologyConstraint", "minSubGroup"),
+    "topologyConstraint",
 )
 """Fields that are honoured, but parts or some values of them hold the pods of a group."""
 
@@ -255,19 +254,12 @@ def holds_by_topology(field: Field) -> bool:
     return field.value not in _EMPTY and field["mode"].text("hard") != "soft"
 
 
-def holds_by_level(field: Field) -> bool:
-    """Return whether a topology constraint of KAI Scheduler is a hard one."""
-    return bool(field["requiredTopologyLevel"].text())
-
-
 def _asks_for_nothing(name: str, field: Field, queues: Container[str]) -> bool:
     match name:
         case "queue":
             return field.text() in queues
         case "networkTopology":
             return not holds_by_topology(field)
-        case "topologyConstraint":
-            return not holds_by_level(field)
         case "preemptibility":
             return field.text() == "preemptible"
         case "preemptionDelay":

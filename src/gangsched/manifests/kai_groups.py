@@ -15,21 +15,31 @@ Rules:
       not exist, or has children, is refused: KAI Scheduler does not schedule it either;
   R4  k of n sub groups that are not alike hold the pods of the group, and so do 0 of n, and more
       sub groups than there are;
-  R5  what the webhook of KAI Scheduler refuses is malformed.
+  R5  what the webhook of KAI Scheduler refuses is malformed;
+  R6  a topology constraint is that of the role of its sub group; of copies, that of each copy, so
+      copies are alike only if theirs are equal. One of all k of n children together is that of a
+      role with one copy, which consists of them;
+  R7  the levels of a constraint are keys of labels, so it needs no ``Topology`` object. KAI
+      Scheduler ignores levels without the name of one; here they count;
+  R8  a required level of a sub group that needs no pod holds the pods of the group, since by R2
+      there is no role that could have it.
 
-Source: pkg/scheduler/api/podgroup_info, and podgroup_webhook.go of v2alpha2, of KAI Scheduler 0.17.
+Source: pkg/scheduler/api/podgroup_info, pkg/scheduler/plugins/topology, and podgroup_webhook.go of
+v2alpha2, of KAI Scheduler 0.17.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from attrs import define, field
 
 from gangsched.manifests.fields import Field
-from gangsched.manifests.group_fields import held, hold, holds_by_level
+from gangsched.manifests.group_fields import held, hold
 from gangsched.manifests.manifest import Manifest
+from gangsched.manifests.notes import NoteKind
 from gangsched.manifests.podgroups import bundle_of, check_manifest
 from gangsched.manifests.restarts import restarts_of
 from gangsched.manifests.sub_groups import MEMBER
@@ -39,6 +49,7 @@ from gangsched.model import (
     LabelSelectorRequirement,
     PodGroup,
     Role,
+    Topology,
 )
 
 __all__ = ["SUB_GROUP", "read_kai_group"]
@@ -51,6 +62,7 @@ _NUMBERS: Final = "-0123456789"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _LEVELS: Final = 16
 _TOO_MANY: Final = "it needs more sub groups than there are"
+_NO_PODS: Final = "of a sub group that needs no pods"
 _ABSENT: Final = LabelSelector({}, [LabelSelectorRequirement(SUB_GROUP, "DoesNotExist")])
 _OTHERS: Final = LabelSelector(
     {},
@@ -68,6 +80,7 @@ class _SubGroup:
     document: Field
     name: str = ""
     minimum: int = 0
+    topology: Topology | None = None
     wanted: int = 0
     children: list[_SubGroup] = field(factory=list["_SubGroup"])
 
@@ -76,14 +89,32 @@ class _SubGroup:
         return self.wanted == len(self.children)
 
     @property
+    def needs_pods(self) -> bool:
+        """Whether it needs a pod. O(sub groups below)."""
+        return self.minimum > 0 or any(child.needs_pods for child in self.children)
+
+    @property
+    def has_level_without_role(self) -> bool:
+        """Whether it has a required level, and no role that could have it."""
+        return self.topology is not None and self.topology.required and not self.needs_pods
+
+    @property
     def shape(self) -> tuple[Any, ...]:
         """Equal for sub groups that need the same. O(sub groups below)."""
-        return (self.minimum, self.wanted, sorted(child.shape for child in self.children))
+        of, below = self.topology, sorted(child.shape for child in self.children)
+        levels = (of.key, of.required, of.prefer or "") if of else ()
+        return (self.minimum, self.wanted, below, levels)
 
     @property
     def ordered(self) -> list[_SubGroup]:
         """Its children, so that those of sub groups that are alike correspond."""
         return sorted(self.children, key=lambda child: child.shape)
+
+    def below(self) -> Iterator[_SubGroup]:
+        """Yield the sub groups below it."""
+        for child in self.children:
+            yield child
+            yield from child.below()
 
 
 def read_kai_group(manifest: Manifest) -> PodGroup:
@@ -97,15 +128,15 @@ def read_kai_group(manifest: Manifest) -> PodGroup:
     spec = manifest.document["spec"]
     _check_one_minimum(spec)
     root, reasons = _tree(manifest), [*held(manifest, kai=True)]
-    for each in spec["subGroups"].elements():
-        if holds_by_level(each["topologyConstraint"]):
-            reasons += hold(manifest, each["topologyConstraint"])
     tree = _Roles()
     roles: dict[str, int | Role] = {}
     if root.children:
         roles = tree.of_group(root)
     elif root.wanted > 1:
         tree.unclear.append((spec["minSubGroup"], _TOO_MANY))
+    for sub in root.below():
+        if sub.has_level_without_role:
+            tree.unclear.append((sub.document["topologyConstraint"], _NO_PODS))
     for unclear, why in tree.unclear:
         reasons += hold(manifest, unclear, why)
     labelled = tree.labelled()
@@ -119,6 +150,7 @@ def read_kai_group(manifest: Manifest) -> PodGroup:
         **({"roles": roles} if roles else {"min_available": root.minimum or 1}),
         priority=manifest.classes.asked_by(spec),
         created_at=manifest.at,
+        topology=root.topology,
         bundle=bundle_of(manifest),
         labelled_roles=labelled,
         unmodelled=reasons,
@@ -129,6 +161,22 @@ def read_kai_group(manifest: Manifest) -> PodGroup:
 def _check_one_minimum(of: Field) -> None:
     if of["minMember"].given and of["minSubGroup"].given:
         raise of["minSubGroup"].problem("expected one of minMember and minSubGroup")
+
+
+def _topology(manifest: Manifest, of: Field) -> Topology | None:
+    """Return the constraint of a group or a sub group; None if it has none, or to ignore it."""
+    field = of["topologyConstraint"]
+    required = field["requiredTopologyLevel"].text()
+    preferred = field["preferredTopologyLevel"].text()
+    if not required and not preferred:
+        return None
+    if manifest.ignores(field.path):
+        sentence = f"{field.path} was ignored"
+        manifest.note(sentence, path=field.path, kind=NoteKind.IGNORED)
+        return None
+    if not required:
+        return Topology(preferred, required=False)
+    return Topology(required, prefer=preferred if preferred not in ("", required) else None)
 
 
 def _tree(manifest: Manifest) -> _SubGroup:
@@ -160,6 +208,7 @@ def _tree(manifest: Manifest) -> _SubGroup:
         known[parent].children.append(known[name])
     for sub in known.values():
         _take_minima(manifest, sub)
+        sub.topology = _topology(manifest, sub.document)
     return root
 
 
@@ -229,13 +278,19 @@ class _Roles:
         self, sub: _SubGroup, like: _SubGroup, path: str, *, in_copy: bool
     ) -> int | Role | None:
         """Return the role of a sub group; None if it needs no pods."""
+        topology = sub.topology
+        role: int | Role | None
         if not sub.children:
             self.paths[sub.name] = path
-            return sub.minimum or None
-        if not sub.needs_all:
-            return self._copies(sub, like, path)
-        roles = self._children(sub, like, f"{path}/0/", in_copy=in_copy)
-        return Role(1, roles=roles) if roles else None
+            role = sub.minimum or None
+            if role and topology is not None:
+                role = Role(role, topology=topology)
+        elif sub.needs_all or topology is not None:
+            roles = self._copy(sub, like, f"{path}/0/", in_copy=in_copy)
+            role = Role(1, roles=roles, topology=topology) if roles else None
+        else:
+            role = self._copies(sub, like, path)
+        return role
 
     def _copies(self, sub: _SubGroup, like: _SubGroup, path: str) -> Role | None:
         """Return a role of which the children of a sub group are the copies."""
@@ -246,14 +301,24 @@ class _Roles:
         first = like.children[0]
         roles: dict[str, int | Role] = {}
         for number, child in enumerate(sub.children):
-            roles = self._copy(child, first, f"{path}/{number}/")
-        return Role(count, minimum=wanted, roles=roles) if roles else None
+            roles = self._copy(child, first, f"{path}/{number}/", in_copy=True)
+        if not roles:
+            return None
+        return Role(count, minimum=wanted, roles=roles, topology=first.topology)
 
-    def _copy(self, sub: _SubGroup, like: _SubGroup, above: str) -> dict[str, int | Role]:
-        """Return what a copy consists of."""
+    def _copy(
+        self, sub: _SubGroup, like: _SubGroup, above: str, *, in_copy: bool
+    ) -> dict[str, int | Role]:
+        """Return what a copy consists of. The constraint of the sub group is that of the copy."""
         if sub.children and sub.needs_all:
-            return self._children(sub, like, above, in_copy=True)
-        role = self._role(sub, like, f"{above}{MEMBER}", in_copy=True)
+            return self._children(sub, like, above, in_copy=in_copy)
+        path = f"{above}{MEMBER}"
+        role: int | Role | None
+        if sub.children:
+            role = self._copies(sub, like, path)
+        else:
+            self.paths[sub.name] = path
+            role = sub.minimum or None
         return {} if role is None else {MEMBER: role}
 
 

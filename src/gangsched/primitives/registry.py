@@ -293,10 +293,13 @@ class PodGroupRegistry:
 
     def family(self, key: GroupKey) -> list[GroupKey]:
         """Return the groups below the root above a group, the root included. O(groups)."""
-        found = [self.root(key)]
-        for each in found:  # it grows
-            found += [child for child in self.children(each) if child not in found]
-        return found
+        found = dict.fromkeys([self.root(key)])
+        below = list(found)
+        for each in below:  # it grows
+            new = [child for child in self.children(each) if child not in found]
+            found |= dict.fromkeys(new)
+            below += new
+        return below
 
     def above(self, key: GroupKey) -> tuple[PodGroup, ...]:
         """Return the specifications of the parents of a group, the root first. O(levels)."""

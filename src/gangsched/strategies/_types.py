@@ -119,7 +119,7 @@ def _of_constraints() -> dict[type[Any], st.SearchStrategy[Any]]:
             value=st.integers(0, 9).map(str),
             comparison=st.sampled_from(Comparison),
         ),
-        Topology: st.builds(Topology, keys, st.booleans()),
+        Topology: st.builds(Topology, keys, st.booleans(), prefer=st.sampled_from([None, "z"])),
         NodeSelectorRequirement: requirements,
         NodeSelectorTerm: node_terms,
         PreferredSchedulingTerm: st.builds(

@@ -22,12 +22,19 @@ from support.control_plane.client import Client
 from support.control_plane.processes import Process, ProgramFailed, free_ports
 from support.control_plane.programs import programs
 
-__all__ = ["GANG_FEATURES", "ControlPlane"]
+__all__ = ["GANG_FEATURES", "TREE_FEATURES", "ControlPlane"]
 
 GANG_FEATURES: Final[Mapping[str, bool]] = {"GenericWorkload": True}
 """The feature gate of native pod groups in 1.37, for the API server and for kube-scheduler."""
 
+TREE_FEATURES: Final[Mapping[str, bool]] = {
+    "CompositePodGroup": True,
+    "TopologyAwareWorkloadScheduling": True,
+}
+"""The further feature gates of groups of groups in 1.37: one depends on the other."""
+
 _GROUPS: Final = "scheduling.k8s.io/v1beta1=true"
+_COMPOSITES: Final = "scheduling.k8s.io/v1alpha3=true"
 _LOOPBACK: Final = "127.0.0.1"
 _WITHOUT: Final = "ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection"
 _TRIES: Final = 3
@@ -288,10 +295,13 @@ class ControlPlane:
             "--max-requests-inflight=4000",
             "--max-mutating-requests-inflight=2000",
             f"--feature-gates={_gates(self._features)}",
-            f"--runtime-config={_GROUPS}",
+            f"--runtime-config={self._versions()}",
             *self._audit_arguments(),
             *self._client_ca_arguments(),
         ]
+
+    def _versions(self) -> str:
+        return f"{_GROUPS},{_COMPOSITES}" if self._features.get("CompositePodGroup") else _GROUPS
 
     def _client_ca_arguments(self) -> list[str]:
         if self._authorities is None:

@@ -43,6 +43,13 @@ def api(group: str, *versions: str, of: int = -1) -> Answers:
     }
 
 
+TREES = Dialect(
+    "scheduling.k8s.io",
+    "v1alpha3",
+    "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups",
+    "CompositePodGroup",
+)
+
 BOTH = {
     **api("scheduling.k8s.io", "v1", "v1alpha2", "v1alpha1", of=1),
     **api("scheduling.x-k8s.io", "v1alpha1"),
@@ -70,6 +77,30 @@ async def test_apis_with_pod_groups_are_found_in_the_order_of_precedence() -> No
         serve(server, {**api("scheduling.volcano.sh", "v1beta1")})
         (dialect,) = await discover(client)
         assert dialect.group == "scheduling.volcano.sh"
+
+
+@on_a_loop
+async def test_both_kinds_of_kubernetes_are_found_in_the_versions_that_have_them() -> None:
+    """As kube-apiserver 1.37 answers: PodGroups are in both versions, and the first one counts."""
+    beta = api("scheduling.k8s.io", "v1", "v1beta1", "v1alpha3", of=1)
+    names = ("podgroups", "podgroups/status", "workloads")
+    kinds = ("PodGroup", "PodGroup", "Workload")
+    alpha = [{"name": name, "kind": kind} for name, kind in zip(names, kinds, strict=True)]
+    plural = "compositepodgroups"
+    trees = [{"name": name, "kind": TREES.kind} for name in (plural, f"{plural}/status")]
+    path = "/apis/scheduling.k8s.io/v1alpha3"
+    async with serving({**beta, path: reply(200, {"resources": [*alpha, *trees]})}) as served:
+        server, client = served
+        found = await discover(client)
+        assert [each.version for each in found] == ["v1beta1", "v1alpha3"]
+        assert found[1] == TREES
+        assert [each.source for each in found] == [
+            "scheduling.k8s.io",
+            "CompositePodGroup.scheduling.k8s.io",
+        ]
+        assert TREES.path_of("a/b") == f"{path}/namespaces/a/compositepodgroups/b"
+        serve(server, {**beta, path: reply(200, {"resources": alpha})})
+        assert await discover(client) == (found[0],)  # the feature gate is off
 
 
 @on_a_loop

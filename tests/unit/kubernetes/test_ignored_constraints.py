@@ -152,7 +152,7 @@ def test_constraint_that_is_not_known_is_refused_with_those_that_are(
 @pytest.mark.parametrize(
     "path",
     [
-        *(CLAIMS, "spec.parentCompositePodGroupName", "spec.initContainers.resources.claims"),
+        *(CLAIMS, "spec.subGroupPolicy", "spec.initContainers.resources.claims"),
         *("gang.scheduling.koordinator.sh/mode", "unknown:spec.fieldOfALaterVersion"),
         *(f"metadata.annotations.{TASKS}", "unknown:spec.affinity.later"),
     ],

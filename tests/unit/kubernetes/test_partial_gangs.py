@@ -9,10 +9,22 @@ from typing import Any
 
 import pytest
 
+from gangsched import (
+    InMemoryCluster,
+    Node,
+    NodeAdded,
+    NodeName,
+    PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    Scheduler,
+    presets,
+)
 from gangsched.events import Evict
 from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE
-from gangsched.model import GroupKey, Pod, PodPhase
+from gangsched.model import GroupKey, Pod, PodPhase, PodUID
 from support.stepped_loop import run_stepped
 
 KEY = GroupKey("default/g")
@@ -31,7 +43,12 @@ class World:
         marks: dict[str, str] | None = None,
     ) -> None:
         self.info: Any = SimpleNamespace(
-            key=KEY, min_available=3, assigned=assigned, assumed=0, members=_Members(["a"])
+            key=KEY,
+            spec=None,
+            min_available=3,
+            assigned=assigned,
+            assumed=0,
+            members=_Members(["a"]),
         )
         self.pod = Pod(name="a", uid="a", node_name="n", annotations=marks or {})
         self.evicted: list[float] = []
@@ -65,6 +82,35 @@ class World:
         self.reported.append((self.now(), note))
 
 
+def tree() -> tuple[InMemoryCluster, Scheduler, PartialGangs]:
+    """Return a tree of two groups of one pod, both on nodes, of which nothing is written."""
+    cluster = InMemoryCluster()
+    root = PodGroup(name="root", min_groups=2)
+    groups = [PodGroup(name=n, min_available=1, parent=root.key) for n in ("a", "b")]
+    pods = [Pod(name=f"{n}-0", uid=n, pod_group=n, node_name="n") for n in ("a", "b")]
+    cluster.apply(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 4})))
+    for group in (root, *groups):
+        cluster.apply(PodGroupAdded(group))
+    for pod in pods:
+        cluster.apply(PodAdded(pod))
+    scheduler = presets.gang(cluster)
+    scheduler.rebuild(now=0.0)
+    cache: Any = SimpleNamespace(cluster=cluster, group_facts=lambda _key: None)
+    never: Any = None
+    partial = PartialGangs(cache, scheduler, never, never, lambda: 0.0, bound=BOUND)
+    return cluster, scheduler, partial
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_tree_that_this_process_saw_whole_stays_so_without_a_group(is_seen: bool) -> None:
+    cluster, scheduler, partial = tree()
+    partial.begun(GroupKey("default/a"))
+    if is_seen:
+        partial.whole(GroupKey("default/a"))
+    scheduler.handle(cluster.apply(PodDeleted(PodUID("a"))), now=0.0)
+    assert partial.was_whole(GroupKey("default/root")) is (True if is_seen else None)
+
+
 class _Members(list[str]):
     """The members of a group, none of which has finished."""
 
@@ -72,7 +118,10 @@ class _Members(list[str]):
 
 
 class _Registry(dict[GroupKey, Any]):
-    """The groups by key; iterates over the groups, as the registry does."""
+    """The groups by key; iterates over the groups, as the registry does. None has a parent."""
+
+    above = lambda _self, _key: ()  # noqa: E731
+    spec = lambda _self, _key: None  # noqa: E731
 
     def __iter__(self) -> Any:
         return iter(self.values())

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from gangsched.cli import _kubectl
-from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
+from support.cluster_objects import (
+    COMPOSITES,
+    GROUPS,
+    NODES,
+    PODS,
+    composite_json,
+    group_json,
+    node_json,
+    pod_json,
+)
 from support.documents import ROOT
 from support.memory_api import MemoryApi
 from support.memory_cluster import change, put_gang
@@ -57,6 +66,15 @@ def with_a_further_member() -> MemoryApi:
     return api
 
 
+def child(*parents: dict[str, Any]) -> MemoryApi:
+    """Return a cluster whose gang is below the parent ``tree``."""
+    api = cluster(node_json("n"))
+    api.composites = True
+    for parent in parents:
+        api.put(COMPOSITES, parent)
+    return changed(api, GROUPS, "default/g", spec={"parentCompositePodGroupName": "tree"})
+
+
 def malformed() -> MemoryApi:
     prefix = "pod-group.scheduling.sigs.k8s.io"
     api = cluster(node_json("n"), has_group=False)
@@ -91,6 +109,8 @@ SYMPTOMS: dict[str, Callable[[], MemoryApi]] = {
     "its PodGroup cannot be read": lambda: changed(
         cluster(node_json("n")), GROUPS, "default/g", spec={"disruptionMode": {"gradual": {}}}
     ),
+    "a parent: it does not exist": child,
+    "1 of 2 can start": lambda: child(composite_json("tree", 2)),
     "exceeded quota": lambda: cluster(node_json("n"), gpu=4),
     "is being restarted": restarted,
     "runs: 2 of 3 members hold nodes": with_a_further_member,

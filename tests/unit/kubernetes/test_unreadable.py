@@ -28,7 +28,6 @@ from support.memory_cluster import (
     put_gang,
     scheduled,
 )
-from support.recorded_objects import COMPOSITE_MEMBER
 from support.running import ALONE, on_a_loop, running, until
 
 BAD: dict[str, Any] = {"disruptionMode": {"gradual": {}}}
@@ -126,7 +125,7 @@ async def test_condition_of_1_36_has_the_name_of_1_36() -> None:
 @pytest.mark.parametrize(
     ("group", "claims", "problem"),
     [
-        (COMPOSITE_MEMBER, [], "spec.parentCompositePodGroupName"),
+        (group_json("g", 3, resourceClaims=[{"name": "gpu"}]), [], "spec.resourceClaims"),
         (group_json("g", 3), [{"name": "gpu", "resourceClaimName": "c"}], "spec.resourceClaims"),
     ],
     ids=["of the group", "of one pod"],
