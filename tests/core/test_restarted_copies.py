@@ -18,7 +18,6 @@ from gangsched import (
     Evict,
     GroupRestarted,
     NodeAdded,
-    Pod,
     PodGroup,
     PodGroupAdded,
     PodPhase,
@@ -30,6 +29,7 @@ from gangsched import (
 from gangsched.testing import make_node, make_pod
 from support.examples import one_in
 from support.story import Story, Way
+from support.trees import leaves, of
 
 LIMIT = 2
 SHAPES: tuple[Mapping[str, Any], ...] = (
@@ -75,36 +75,21 @@ class Seen:
             if isinstance(effect, GroupRestarted):
                 path = effect.path
                 assert effect.restarts == self.restarts.get(path, 0) + 1 <= effect.limit
-                for inner in [each for each in self.until if is_within(each, path)]:
+                for inner in [
+                    each for each in self.until if f"{each}/".startswith(f"{path}/") or not path
+                ]:
                     for known in (self.restarts, self.until, self.old):
                         known.pop(inner, None)
                 self.restarts[path], self.until[path] = effect.restarts, effect.until
-                self.old[path] = {p.uid for p in members(story, path) if p.node_name is not None}
+                self.old[path] = {
+                    p.uid for p in of(story.cluster.pods(), path) if p.node_name is not None
+                }
             elif isinstance(effect, Bind):
                 pod = story.cluster.pod(effect.uid)
                 assert pod is not None
                 for path, until in self.until.items():
-                    if is_within(pod.role or "", path):
+                    if of([pod], path):
                         assert story.now >= until, f"{pod.name} starts in the backoff of {path}"
-
-
-def is_within(role: str, path: str) -> bool:
-    return not path or f"{role}/".startswith(f"{path}/")
-
-
-def members(story: Story, path: str) -> Iterator[Pod]:
-    return (pod for pod in story.cluster.pods() if is_within(pod.role or "", path))
-
-
-def leaves(roles: Mapping[str, int | Role], path: str = "") -> Iterator[str]:
-    """Yield the path of each pod that a controller creates."""
-    for name, role in roles.items():
-        each = role if isinstance(role, Role) else Role(role)
-        for number in range(each.count):
-            if each.roles:
-                yield from leaves(each.roles, f"{path}{name}/{number}/")
-            else:
-                yield f"{path}{name}"
 
 
 def stories(draw: random.Random, make: Any, *ways: Way) -> Iterator[Story]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -14,8 +15,6 @@ from hypothesis import strategies as st
 from gangsched import (
     Bind,
     Evict,
-    GroupKey,
-    InMemoryCluster,
     NodeAdded,
     NodeName,
     Nominated,
@@ -29,8 +28,12 @@ from gangsched import (
     gang,
     presets,
 )
+from gangsched.gangs import Gang
+from gangsched.strategies import roles
 from gangsched.testing import make_node, make_pod
 from support.examples import one_in
+from support.story import Story
+from support.trees import family, in_family, of
 
 
 @frozen
@@ -53,94 +56,34 @@ class Case:
 
 
 @st.composite
-def jobs(draw: Any, name: str, *, more: int) -> tuple[PodGroup, tuple[Pod, ...]]:
-    """Draw a group of up to twelve pods with copies, or copies of copies.
+def jobs(draw: Any, name: str, *, more: int) -> Gang:
+    """Draw a group of up to twelve pods, most with copies, or copies of copies.
 
     Args:
         draw: Draws.
         name: Its name.
         more: By how many its minimum may exceed those of its roles.
     """
-    few, flag = st.integers(1, 3), st.booleans()
-    inner: dict[str, int | Role] = {"leader": 1}
-    if draw(flag):
-        count = draw(few)
-        whole = draw(st.sampled_from([False, False, True]))
-        inner["worker"] = Role(count, draw(st.integers(1, count)), evicted_whole=whole)
-    count, whole = draw(few), draw(st.sampled_from([False, False, True]))
-    copies = Role(count, draw(st.integers(1, count)), roles=inner, evicted_whole=whole)
-    if draw(st.sampled_from([False, False, True])):
-        count = draw(st.integers(1, 2))
-        outer: dict[str, int | Role] = {"replica": copies}
-        if draw(flag):
-            outer["proxy"] = 1
-        copies = Role(count, draw(st.integers(1, count)), roles=outer)
-    roles: dict[str, int | Role] = {"decode": copies}
-    if draw(flag):
-        count = draw(few)
-        roles["router"] = Role(count, draw(st.integers(1, count)))
-    made = gang(name, roles=roles, priority=draw(st.integers(0, 2)))
+    made = gang(name, roles=draw(roles(max_pods=12)), priority=draw(st.integers(0, 2)))
     more = min(more, draw(st.sampled_from([0, 0, 1, 2, 3])))
     least = min(made.group.min_available + more, len(made.pods))
     whole = draw(st.sampled_from([False] * 9 + [True]))
-    return evolve(made.group, min_available=least, evicted_whole=whole), made.pods
-
-
-def family(group: PodGroup, *, deep: bool) -> Iterator[PodGroup]:
-    """Yield groups of groups that need the same as a group; *deep*: without copies of roles."""
-    number, priority = len(group.roles), group.priority
-    whole = group.evicted_whole
-    yield PodGroup(name=group.name, min_groups=number, priority=priority, evicted_whole=whole)
-    yield from children(group.name, group.roles, deep=deep)
-
-
-def children(name: str, roles: Mapping[str, int | Role], *, deep: bool) -> Iterator[PodGroup]:
-    """Yield the groups below a parent, one for each role of it."""
-    parent = GroupKey(f"default/{name}")
-    for key, stated in roles.items():
-        role, path = Role(stated) if isinstance(stated, int) else stated, f"{name}-{key}"
-        whole = role.evicted_whole
-        if not role.roles:
-            least = role.needed
-            yield PodGroup(name=path, parent=parent, min_available=least, evicted_whole=whole)
-            continue
-        yield PodGroup(name=path, parent=parent, min_groups=role.needed)
-        for number in range(role.count):
-            own: dict[str, Any] = {"min_groups": len(role.roles)} if deep else {"roles": role.roles}
-            copy = f"{path}-{number}"
-            yield PodGroup(
-                name=copy, parent=GroupKey(f"default/{path}"), evicted_whole=whole, **own
-            )
-            if deep:
-                yield from children(copy, role.roles, deep=True)
-
-
-def in_family(pod: Pod, groups: Sequence[PodGroup]) -> Pod:
-    """Return a pod as a member of that group of pods which stands for its role, or for a copy."""
-    if not pod.role or any(group.name == pod.pod_group and group.roles for group in groups):
-        return pod
-    names, pods = pod.role.split("/"), [group.name for group in groups if not group.min_groups]
-    for end in range(1, len(names) + 1):
-        name = "-".join([str(pod.pod_group), *names[:end]])
-        if name in pods:
-            return evolve(pod, pod_group=name, role="/".join(names[end:]) or None)
-    raise AssertionError(pod.role)
+    return evolve(made, group=evolve(made.group, min_available=least, evicted_whole=whole))
 
 
 @st.composite
 def cases(draw: Any) -> Case:
     """Draw three nodes, one or two jobs of which some pods are lost, and a preemptor."""
     nodes, cpu = st.integers(0, 2), st.integers(1, 2)
-    found: list[tuple[PodGroup, tuple[Pod, ...]]] = []
-    running, stated = list[Pod](), list[PodGroup]()
+    groups, running, stated = list[PodGroup](), list[Pod](), list[PodGroup]()
     for name in ("serve", "other")[: draw(st.integers(1, 2))]:
         depth = draw(st.sampled_from([0, 0, 1, 2]))
         # a group of groups needs no members but those that its children need
-        group, pods = draw(jobs(name, more=0 if depth else 3))
-        stated += family(group, deep=depth == 2) if depth else [group]
-        found.append((group, pods))
-        lost = draw(st.sets(st.sampled_from([pod.name for pod in pods]), max_size=1))
-        order = draw(st.permutations(pods))
+        job = draw(jobs(name, more=0 if depth else 3))
+        stated += family(job.group, deep=depth == 2) if depth else [job.group]
+        groups.append(job.group)
+        lost = draw(st.sets(st.sampled_from([pod.name for pod in job.pods]), max_size=1))
+        order = draw(st.permutations(job.pods))
         running += [pod for pod in order if pod.name not in lost]
     running += [make_pod(f"r{n}", priority=draw(st.integers(0, 3))) for n in range(2)]
     bound = [
@@ -149,14 +92,16 @@ def cases(draw: Any) -> Case:
     ]
     free = tuple(draw(st.integers(0, 1)) for _ in range(3))
     asked = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
-    groups = tuple(group for group, _pods in found)
-    return Case(free, groups, tuple(stated), tuple(bound), asked)
+    return Case(free, tuple(groups), tuple(stated), tuple(bound), asked)
 
 
 def victims(case: Case) -> list[Pod] | None:
     """Return the pods that are evicted; None if the preemptor gets no node."""
-    cluster = InMemoryCluster()
-    scheduler = presets.gang(cluster, preemption=Preemption(grace=60.0))
+    story = Story(
+        partial(presets.gang, preemption=Preemption(grace=60.0)),
+        holds_binds=True,
+        holds_evictions=True,
+    )
     used = Counter[str]()
     for pod in case.running:
         used[str(pod.node_name)] += cpu_of(pod)
@@ -170,14 +115,11 @@ def victims(case: Case) -> list[Pod] | None:
         PodAdded(make_pod(f"u{n}", group="u", min_available=size, cpu=cpu, priority=9))
         for n, cpu in enumerate(case.asked)
     ]
-    effects: list[Any] = []
-    for each in events:
-        effects += scheduler.handle(cluster.apply(each), now=0.0)
-    while (more := scheduler.schedule_one(now=0.0)) is not None:
-        effects += more
-        scheduler._check()
-    gone = {effect.uid for effect in effects if isinstance(effect, Evict)}
-    starts = any(isinstance(effect, (Bind, Nominated)) for effect in effects)
+    story.tell(*events)
+    story.decide()
+    story.scheduler._check()
+    gone = {effect.uid for effect in story.of(Evict)}
+    starts = bool(story.of(Bind) or story.of(Nominated))
     return [pod for pod in case.running if pod.uid in gone] if starts else None
 
 
@@ -224,11 +166,6 @@ def parts(roles: Mapping[str, int | Role], under: str = "") -> Iterator[tuple[st
             path = f"{under}{name}/{number}"
             yield path, role, True
             yield from parts(role.roles, f"{path}/")
-
-
-def of(pods: Sequence[Pod], path: str) -> list[Pod]:
-    """Return the pods below a path."""
-    return [pod for pod in pods if f"{pod.role}/".startswith(f"{path}/")]
 
 
 def is_sound(group: PodGroup, before: Sequence[Pod], after: Sequence[Pod]) -> bool:

@@ -1,13 +1,13 @@
-"""A correct scheduler with roles, topology, bundles, taints and copies; and others with one wrong.
+"""A correct scheduler with all features; and others with one wrong.
 
-It plans a whole bundle at once: a quorum of each gang within one topology value, or nothing. It
-shares no code with gangsched.
+It plans a whole bundle at once: a quorum of each gang within one topology value, or nothing. Of a
+family it plans enough children at once. It shares no code with gangsched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 from typing import Any
 
 Plan = dict[str, str]
@@ -17,7 +17,7 @@ NO_LABELS: Mapping[str, str] = {}
 class FeatureScheduler:
     """A correct scheduler with all features; see the module."""
 
-    features: Collection[str] = ("roles", "topology", "bundles", "taints", "copies")
+    features: Collection[str] = ("roles", "topology", "bundles", "taints", "copies", "families")
 
     def __init__(self) -> None:
         self.nodes: dict[str, Mapping[str, int]] = {}
@@ -25,6 +25,7 @@ class FeatureScheduler:
         self.taints: dict[str, Collection[str]] = {}
         self.pods: dict[str, Any] = {}
         self.where: dict[str, str] = {}
+        self.parents: dict[str, Any] = {}
 
     # The contract ---------------------------------------------------------------------------
 
@@ -42,6 +43,12 @@ class FeatureScheduler:
 
     def submit(self, pod: Any) -> None:
         self.pods[pod.uid] = pod
+
+    def put_parent(self, parent: Any) -> None:
+        self.parents[parent.name] = parent
+
+    def remove_parent(self, name: str) -> None:
+        del self.parents[name]
 
     def cancel(self, uid: str) -> None:
         del self.pods[uid]
@@ -66,19 +73,30 @@ class FeatureScheduler:
     # Decisions ------------------------------------------------------------------------------
 
     def start(self, gang: str) -> None:
-        members = self.members(gang)
-        if any(uid in self.where for uid in members) or not self.pods[members[0]].group:
+        if self.runs(gang) or not self.pods[self.members(gang)[0]].group:
             for uids in self.units(gang):
                 self.where.update(self.plan(uids, self.value(gang)) or {})
             return
-        gangs = [gang, *self.bundle(gang)]
-        gangs = [each for each in gangs if not any(u in self.where for u in self.members(each))]
-        values = [list(self.values(each)) if self.members(each) else [] for each in gangs]
-        for chosen in product(*values):
-            for order in permutations(zip(gangs, chosen, strict=True)):
-                if plan := self.together(order):
-                    self.where.update(plan)
-                    return
+        for gangs in self.ways(gang):
+            gangs = [each for each in gangs if not self.runs(each)]
+            values = [list(self.values(each)) if self.members(each) else [] for each in gangs]
+            for chosen in product(*values):
+                for order in permutations(zip(gangs, chosen, strict=True)):
+                    if plan := self.together(order):
+                        self.where.update(plan)
+                        return
+
+    def runs(self, gang: str) -> bool:
+        return any(uid in self.where for uid in self.members(gang))
+
+    def ways(self, gang: str) -> Iterator[Collection[str]]:
+        """Yield which gangs may start together: *gang*, or those that it waits for."""
+        above = self.above(gang)
+        if not above:
+            yield [gang, *self.bundle(gang)]
+        elif all(name in self.parents for name in above):
+            unmet = [name for name in reversed(above) if not self.stands(name)]
+            yield from self.choices([*unmet, gang][0])
 
     def together(self, order: tuple[tuple[str, str | None], ...]) -> Plan | None:
         """Return a plan for a quorum of each gang, or None."""
@@ -148,6 +166,38 @@ class FeatureScheduler:
                     yield uids[:size]
             else:
                 yield from ([uid] for uid in uids)
+
+    def above(self, gang: str) -> list[str]:
+        """Return the parents above a gang, the nearest first."""
+        found, name = list[str](), self.pods[self.members(gang)[0]].parent
+        while name is not None:
+            found.append(name)
+            name = self.parents[name].parent if name in self.parents else None
+        return found
+
+    def children(self, parent: str) -> list[str]:
+        gangs = {pod.group: None for pod in self.pods.values() if pod.parent == parent}
+        return [*gangs, *(name for name, each in self.parents.items() if each.parent == parent)]
+
+    def least(self, parent: str) -> int:
+        return int(self.parents[parent].min_groups)
+
+    def stands(self, name: str) -> bool:
+        """Return whether a gang runs, or enough children of a parent stand."""
+        if name not in self.parents:
+            return self.runs(name)
+        return sum(map(self.stands, self.children(name))) >= self.least(name)
+
+    def choices(self, name: str) -> Iterator[Collection[str]]:
+        """Yield the gangs with which a gang or parent stands."""
+        if name not in self.parents:
+            yield [name]
+            return
+        standing = [each for each in self.children(name) if self.stands(each)]
+        others = [each for each in self.children(name) if each not in standing]
+        for some in combinations(others, max(self.least(name) - len(standing), 0)):
+            for chosen in product(*map(self.choices, some)):
+                yield [gang for each in chosen for gang in each]
 
     def roles(self, gang: str) -> Mapping[str, int]:
         return dict(self.pods[self.members(gang)[0]].roles)
@@ -221,12 +271,83 @@ class HalfCopies(FeatureScheduler):
         yield from ([uid] for uid in self.members(gang))
 
 
+class FamilyScheduler(FeatureScheduler):
+    """With groups of groups alone, so that most test cases use them."""
+
+    features: Collection[str] = ("families",)
+
+
+class AnyChildren(FamilyScheduler):
+    """Wrong: starts each child of a parent by itself."""
+
+    def least(self, parent: str) -> int:
+        return 0
+
+
+class AnyOfInner(FamilyScheduler):
+    """Wrong: a parent below another one counts if any of its children runs."""
+
+    def least(self, parent: str) -> int:
+        return 1 if self.parents[parent].parent else super().least(parent)
+
+
+class HalfChildren(FamilyScheduler):
+    """Wrong: once a family has started, members of its other children start one by one."""
+
+    def start(self, gang: str) -> None:
+        above = self.above(gang) if self.pods[self.members(gang)[0]].group else []
+        if above and above[-1] in self.parents and self.stands(above[-1]):
+            for uid in self.members(gang):
+                self.where.update(self.plan([uid], self.value(gang)) or {})
+        else:
+            super().start(gang)
+
+
+class NoParentNeeded(FamilyScheduler):
+    """Wrong: children of a parent that does not exist start alone."""
+
+    def above(self, gang: str) -> list[str]:
+        return [name for name in super().above(gang) if name in self.parents]
+
+
+class NeverMore(FamilyScheduler):
+    """Wrong: does not notice that a parent needs more children than before."""
+
+    def put_parent(self, parent: Any) -> None:
+        known = self.parents.get(parent.name, parent)
+        self.parents[parent.name] = min(known, parent, key=lambda each: int(each.min_groups))
+
+
+class SurplusFirst(FamilyScheduler):
+    """Wrong: members beyond the minimum of one gang go before the minimum of its sibling."""
+
+    def together(self, order: tuple[tuple[str, str | None], ...]) -> Plan | None:
+        whole: Plan = {}
+        arrived = list(self.pods)
+        for gang, value in sorted(order, key=lambda each: arrived.index(self.members(each[0])[0])):
+            needed = self.needed(gang)
+            plan = self.plan(needed, value, whole) if needed else None
+            if plan is None:
+                return None
+            whole |= plan
+            for uid in self.members(gang):
+                if uid not in whole and self.above(gang) and not self.pods[uid].copies:
+                    whole |= self.plan([uid], value, whole) or {}
+        return whole
+
+
 WRONG_FEATURES: dict[type[FeatureScheduler], tuple[int, str]] = {
     AnyRole: (1, r"of which 0 have role (ps|worker), and needs \d"),
     AnyZone: (1, "must be within one zone, and is placed with"),
     EachAlone: (1, "without gang g2 of its bundle"),
     AnyMembers: (1, r"which are \d whole copies, and needs \d"),
     HalfCopies: (1, r"copy \d of gang g\d starts with \d .* and needs \d together"),
+    AnyChildren: (1, r"of p\d only .*: it needs \d whole children together"),
+    AnyOfInner: (1, r"of p\d only .*: it needs \d whole children together"),
+    HalfChildren: (1, r"gang g\d starts with \d .* and needs \d together"),
+    NoParentNeeded: (1, r"gang g\d starts, and p\d, the parent of .*, does not exist"),
+    NeverMore: (1, r"of p\d only .*: it needs \d whole children together"),
+    SurplusFirst: (5, r"gang g\d .* fits, and no pod has started"),
     Intruder: (8, "does not tolerate its taint dedicated"),
 }
 """The wrong schedulers, each with the law that it breaks and the message."""

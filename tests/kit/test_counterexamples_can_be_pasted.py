@@ -37,6 +37,7 @@ DRAWN: dict[str, st.SearchStrategy[Any]] = {
     "groups with copies": pod_groups(roles=roles()),
     "resources": resources(),
     "workloads": workloads(),
+    "workloads with copies": workloads(roles=roles()),
 }
 
 

@@ -1,4 +1,4 @@
-"""Roles, topology, bundles, taints and copies are passed and checked only if they are declared."""
+"""Each feature is passed and checked only if it is declared."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from gangsched.testing import (
     BindFails,
     CancelPods,
     DelayEvents,
+    DeliverEvents,
     LawViolation,
+    PlainParent,
     PlainPod,
+    PutParent,
+    RemoveParent,
     Settle,
     Step,
     SubmitPods,
     Tick,
     check_steps,
 )
+from gangsched.testing._plain_pod import FEATURES
 from kit.simple_scheduler import SimpleScheduler
 from kit.test_check_steps import Scripted, Shown, shows
 
@@ -37,8 +42,14 @@ def declares(*script: Shown) -> Callable[[], Any]:
     def add_node(self: Scripted, name: str, capacity: object, **_more: object) -> None:
         self.calls.append(f"add {name}")
 
-    features = ("roles", "topology", "bundles", "taints", "copies")
-    return type("Declares", (shows(*script),), {"features": features, "add_node": add_node})
+    def put_parent(self: Scripted, parent: PlainParent) -> None:
+        self.calls.append(f"put {parent.name}")
+
+    def remove_parent(self: Scripted, name: str) -> None:
+        self.calls.append(f"remove {name}")
+
+    methods = {"add_node": add_node, "put_parent": put_parent, "remove_parent": remove_parent}
+    return type("Declares", (shows(*script),), {"features": FEATURES, **methods})
 
 
 A, B = AddNode("n1", {"gpu": 4}, {"zone": "a"}), AddNode("n2", {"gpu": 4}, {"zone": "b"})
@@ -59,6 +70,21 @@ BUNDLE = SubmitPods(
         *(member(uid, "h", bundle=("g",)) for uid in ("v1", "v2")),
     )
 )
+
+
+def parent(name: str, least: int, below: str | None = None) -> PutParent:
+    """Return a step that puts a parent."""
+    return PutParent(PlainParent(name=name, min_groups=least, parent=below))
+
+
+def child(group: str, above: str = "p", more: int = 0) -> SubmitPods:
+    """Return a step that submits a gang below a parent: two members, and more."""
+    return SubmitPods(tuple(member(f"{group}{n}", group, parent=above) for n in range(2 + more)))
+
+
+def whole(*groups: str) -> Shown:
+    """Return what an adapter shows that has placed the first two members of some gangs."""
+    return on(**dict.fromkeys((f"{group}{n}" for group in groups for n in range(2)), "n1"))
 
 
 def on(**where: str) -> Shown:
@@ -127,6 +153,78 @@ BROKEN: dict[str, tuple[tuple[Shown, ...], tuple[Step, ...], int, str]] = {
         5,
         "gang g (c1a, c1b, c2a, c2b) fits, and no pod has started for 83 s",
     ),
+    "a family with one of two children": (
+        (whole("g"),),
+        (A, parent("p", 2), child("g"), child("h"), Tick()),
+        1,
+        "gang g starts, and of p only g: it needs 2 whole children together",
+    ),
+    "a child by half": (
+        (on(g0="n1", g1="n1", h0="n1"),),
+        (A, parent("p", 2), child("g"), child("h"), Tick()),
+        1,
+        "gang h starts with 1 (h0), and needs 2 together",
+    ),
+    "a child by half later": (
+        (whole("g"), on(g0="n1", g1="n1", h1="n1")),
+        (A, parent("p", 1), child("g"), child("h"), Tick(), Tick()),
+        1,
+        "gang h starts with 1 (h1), and needs 2 together",
+    ),
+    "an inner parent by half": (
+        (whole("g"), whole("g", "h")),
+        (A, parent("p", 1), parent("q", 2, "p"), child("g"), child("h", "q"), Tick(), Tick()),
+        1,
+        "gang h starts, and of q only h: it needs 2 whole children together",
+    ),
+    "a family of one gang and half an inner parent": (
+        (whole("g", "h"),),
+        (A, parent("q", 2, "p"), parent("p", 2), child("g"), child("h", "q"), Tick()),
+        1,
+        "gang g starts, and of p only g, q: it needs 2 whole children together",
+    ),
+    "a child without its parent": (
+        (whole("g"),),
+        (A, child("g"), Tick()),
+        1,
+        "gang g starts, and p, the parent of gang g, does not exist",
+    ),
+    "a child whose parent is gone": (
+        (whole("g"), whole("g", "h")),
+        (A, parent("p", 1), child("g"), child("h"), Tick(), RemoveParent("p"), Tick()),
+        1,
+        "gang h starts, and p, the parent of gang h, does not exist",
+    ),
+    "a child without the parent of its parent": (
+        (whole("g"),),
+        (A, parent("q", 1, "p"), child("g", "q"), Tick()),
+        1,
+        "gang g starts, and p, the parent of q, does not exist",
+    ),
+    "one child though two are needed by now": (
+        (whole("g"),),
+        (A, parent("p", 1), parent("p", 2), child("g"), child("h"), Tick()),
+        1,
+        "gang g starts, and of p only g: it needs 2 whole children together",
+    ),
+    "a family that fits and does not start": (
+        (),
+        (AddNode("n1", {"gpu": 4}), parent("p", 2), child("g", more=1), child("h"), Settle()),
+        5,
+        "gang g (g0, g1, g2) fits, and no pod has started for 123 s",
+    ),
+    "one more child that fits and does not start": (
+        (whole("g"),) * 9,
+        (A, parent("p", 1), child("g"), child("h"), Tick(), Settle()),
+        5,
+        "gang h (h0, h1) fits, and no pod has started for 83 s",
+    ),
+    "an inner parent that fits and does not start": (
+        (whole("g"),) * 9,
+        (A, parent("p", 1), parent("q", 1, "p"), child("g"), child("h", "q"), Tick(), Settle()),
+        5,
+        "gang h (h0, h1) fits, and no pod has started for 83 s",
+    ),
     "a pod on a tainted node": (
         (on(u1="n4"),),
         (TAINTED, SubmitPods((PlainPod(uid="u1"),)), Tick()),
@@ -192,6 +290,54 @@ LEGAL: dict[str, tuple[tuple[Shown, ...], tuple[Step, ...]]] = {
         (),
         (A, SubmitPods(COPIES.pods[1:3]), Settle()),
     ),
+    "a family with enough children, and one more later": (
+        (whole("g", "h"), whole("g", "h", "i")),
+        (
+            AddNode("n1", {"gpu": 6}),
+            *(parent("p", 2), child("g"), child("h"), child("i"), Tick(), Settle()),
+        ),
+    ),
+    "a family of three levels": (
+        (whole("g", "h"),),
+        (A, parent("q", 1, "p"), parent("p", 2), child("g"), child("h", "q"), Settle()),
+    ),
+    "a parent that comes last": ((whole("g"),), (A, child("g"), parent("p", 1), Settle())),
+    "a missing parent": ((), (A, child("g"), Settle())),
+    "a missing parent of a parent": ((), (A, parent("q", 1, "p"), child("g", "q"), Settle())),
+    "too few complete children": (
+        (),
+        (A, parent("p", 2), child("g"), SubmitPods(child("h").pods[:1]), Settle()),
+    ),
+    "children that fit only alone": (
+        (),
+        (AddNode("n1", {"gpu": 3}), parent("p", 2), child("g"), child("h"), Settle()),
+    ),
+    "members beyond a minimum wait for another child": (
+        (whole("g", "h"),),
+        (
+            *(AddNode("n1", {"gpu": 6}), parent("p", 2), child("g", more=1), child("h"), Tick()),
+            *(parent("p", 3), Settle()),
+        ),
+    ),
+    "a running child without its parent": (
+        (whole("g"), on(g0="n1"), whole("g")),
+        (A, parent("p", 1), child("g"), Tick(), BindFails("g1"), RemoveParent("p"), Settle()),
+    ),
+    "a parent that needs more by now, not delivered yet": (
+        (whole("g"),),
+        (A, parent("p", 1), child("g"), DelayEvents(), parent("p", 2), Tick(), DeliverEvents()),
+    ),
+    "a parent that is gone, not delivered yet": (
+        (whole("g"),),
+        (A, parent("p", 1), child("g"), DelayEvents(), RemoveParent("p"), Tick()),
+    ),
+    "a deleted sibling, not delivered yet": (
+        (whole("g"),),
+        (
+            *(A, parent("p", 2), child("g"), child("h")),
+            *(DelayEvents(), CancelPods(("h0", "h1")), Tick()),
+        ),
+    ),
     "an incomplete bundle": ((), (A, SubmitPods(BUNDLE.pods[:3]), Settle())),
     "a bundle that does not fit together": (
         (),
@@ -232,6 +378,8 @@ def test_undeclared_features_are_neither_passed_nor_checked() -> None:
     )
     assert [pod.uid for pod in told] == ["p1", "w1", "w2", "u1", "u2"]
     assert not any(pod.role or pod.roles or pod.topology_key or pod.bundle for pod in told)
+    check_steps(Plain, A, parent("p", 2), child("g"), RemoveParent("p"), Settle())
+    assert not any(pod.parent for pod in told)
     check_steps(Plain, A, COPIES, Settle())
     assert not any(pod.copies or pod.copy_size or pod.copy is not None for pod in told)
 
@@ -239,9 +387,21 @@ def test_undeclared_features_are_neither_passed_nor_checked() -> None:
 @pytest.mark.parametrize("features", ["roles", ("rolls",), ("roles", "")])
 def test_unknown_feature_is_refused(features: object) -> None:
     with pytest.raises(
-        InvalidValueError, match="a subset of roles, topology, bundles, taints, copies"
+        InvalidValueError, match="a subset of roles, topology, bundles, taints, copies, families"
     ):
         check_steps(type("FaultyPlugin", (SimpleScheduler,), {"features": features}))
+
+
+def test_adapter_with_families_needs_the_methods_for_parents() -> None:
+    with pytest.raises(InvalidValueError, match="a method of an adapter with families"):
+        check_steps(type("Lacking", (SimpleScheduler,), {"features": ("families",)}))
+
+
+def test_parents_in_a_circle_are_refused() -> None:
+    with pytest.raises(InvalidValueError, match="another parent, or None"):
+        parent("p", 1, "p")
+    with pytest.raises(LawViolation, match="parent must be one that is not below q"):
+        check_steps(declares(), parent("p", 1, "q"), parent("q", 1, "p"))
 
 
 @pytest.mark.parametrize(
@@ -251,6 +411,8 @@ def test_unknown_feature_is_refused(features: object) -> None:
         ("role", {"role": "ps"}),
         ("topology_key", {"topology_key": "zone"}),
         ("bundle", {"bundle": ("h",)}),
+        ("bundle", {"group": "g", "bundle": ("h",), "parent": "p"}),
+        ("parent", {"parent": "p"}),
         ("copies", {"copies": 2}),
         ("copies", {"group": "g", "copy_size": 1}),
         ("copy_size", {"group": "g", "min_available": 3, "copies": 2, "copy_size": 2, "copy": 0}),
@@ -267,6 +429,7 @@ def test_plain_pod_refuses_gang_fields_without_a_gang(field: str, values: dict[s
 
 def test_steps_show_features_in_repr_and_str() -> None:
     steps: list[Step] = [A, TAINTED, SubmitPods(OF_ROLES), ZONED, BUNDLE]
+    steps += [parent("p", 1), parent("q", 2, "p"), child("g"), RemoveParent("p")]
     assert [eval(repr(step)) for step in steps] == steps
     assert str(A) == "add node n1: 4 gpu, label zone=a"
     assert str(TAINTED) == "add node n4: 4 gpu, taint dedicated"
@@ -278,3 +441,7 @@ def test_steps_show_features_in_repr_and_str() -> None:
     )
     assert "(needs 2, within one zone)" in str(ZONED)
     assert "(needs 2, in a bundle with h)" in str(BUNDLE)
+    assert "(needs 2, a child of p)" in str(child("g"))
+    assert str(parent("p", 1)) == "put parent p: needs 1 child"
+    assert str(parent("q", 2, "p")) == "put parent q: needs 2 children, a child of p"
+    assert str(RemoveParent("p")) == "remove parent p"

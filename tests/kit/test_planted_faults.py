@@ -12,7 +12,9 @@ from gangsched.testing import (
     BindFails,
     CancelPods,
     LawViolation,
+    PlainParent,
     PlainPod,
+    PutParent,
     ScheduleOne,
     Settle,
     Step,
@@ -25,6 +27,7 @@ from gangsched.testing import (
 from kit.variants import VARIANTS
 from support.examples import FINDS
 from support.faults import (
+    AnyChild,
     BacksOffNever,
     Faulty,
     ForgetsToRequeue,
@@ -47,6 +50,16 @@ def pod(uid: str, gpu: int = 1, **fields: Any) -> PlainPod:
 def gang(*uids: str, needs: int, **fields: Any) -> SubmitPods:
     """Return a step that submits members of gang ``g``."""
     return SubmitPods(tuple(pod(uid, group="g", min_available=needs, **fields) for uid in uids))
+
+
+def family(needs: int, **members: tuple[str, ...]) -> tuple[Step, ...]:
+    """Return steps that put parent ``p``, and submit the gangs below it: each needs 2 members."""
+    pods = [
+        pod(uid, group=name, min_available=2, parent="p")
+        for name, uids in members.items()
+        for uid in uids
+    ]
+    return PutParent(PlainParent(name="p", min_groups=needs)), SubmitPods(tuple(pods))
 
 
 def node(gpu: int, **fields: Any) -> AddNode:
@@ -118,6 +131,25 @@ FAULTS = {
         steps=(
             node(3),
             gang("u1", "u2", "u3", needs=3, role="worker", roles={"worker": 1}),
+            Tick(),
+        ),
+    ),
+    "a family starts with one of two children": Planted(
+        AnyChild,
+        variant="pod",
+        law=1,
+        steps=(node(3), *family(2, g=("u1", "u2"), h=("u3", "u4")), Tick()),
+        is_searched=True,
+    ),
+    "a child by half starts beside a sibling": Planted(
+        OneShort,
+        variant="group",
+        law=1,
+        steps=(
+            node(3),
+            *family(1, g=("u1", "u2")),
+            Tick(),
+            *family(1, h=("u3", "u4"))[1:],
             Tick(),
         ),
     ),

@@ -40,6 +40,12 @@ LEAST: dict[str, tuple[int, int, int, int]] = {
     "Intruder": (3, 1, 1, 1),
     "AnyMembers": (3, 2, 1, 2),
     "HalfCopies": (4, 3, 1, 3),
+    "AnyChildren": (4, 1, 1, 1),
+    "AnyOfInner": (6, 2, 1, 2),
+    "HalfChildren": (5, 3, 1, 2),
+    "NoParentNeeded": (3, 1, 1, 1),
+    "NeverMore": (5, 1, 1, 1),
+    "SurplusFirst": (5, 3, 1, 2),
 }
 
 SLACK = 5

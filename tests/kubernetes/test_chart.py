@@ -18,6 +18,7 @@ import pytest
 from gangsched.kubernetes import Settings, read_settings, run
 from gangsched.kubernetes._client import connect
 from gangsched.manifests.restarts import RESTARTING_UNTIL, RESTARTS
+from support.api_trees import create_tree, delete_trees
 from support.chart import (
     CHART,
     MANIFEST,
@@ -52,7 +53,6 @@ from support.memory_api import Fault, lost_after, refused
 from support.patience import HANG, eventually, saw, until
 from support.priority_class import urgent_class
 from support.strangers import Stranger
-from support.trees import create_tree, delete_trees
 from support.without_watch_list import WithoutWatchList
 
 yaml = pytest.importorskip("yaml")

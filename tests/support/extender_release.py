@@ -19,13 +19,13 @@ import yaml
 from attrs import define, field
 
 from gangsched.manifests.restarts import RESTARTING_UNTIL, RESTARTS
+from support.api_trees import create_tree, delete_trees
 from support.chart import NAMESPACE, Installed
 from support.cluster_objects import class_of, group_json, node_json, pod_json
 from support.control_plane import ApiError, Process
 from support.control_plane.client import Client
 from support.control_plane.processes import free_ports
 from support.priority_class import urgent_class
-from support.trees import create_tree, delete_trees
 
 if TYPE_CHECKING:
     from support.extender_tls import TlsFiles

@@ -41,6 +41,7 @@ from gangsched.primitives.waiting import WaitingPod
 from support.minima import minima
 
 __all__ = [
+    "AnyChild",
     "BacksOffNever",
     "CountsRestartsTwice",
     "EvictsNone",
@@ -172,7 +173,17 @@ class OneShort(Faulty):
         return evolve(pod, labels={**pod.labels, _MINIMUM: fewer})
 
     def group(self, group: PodGroup) -> PodGroup:
-        return evolve(group, min_available=max(1, group.min_available - 1))
+        if group.min_groups is not None or group.has_copies:
+            return group
+        of_roles = sum(minima(group).values())
+        return evolve(group, min_available=max(1, of_roles, group.min_available - 1))
+
+
+class AnyChild(Faulty):
+    """Each group of groups wants one child."""
+
+    def group(self, group: PodGroup) -> PodGroup:
+        return group if group.min_groups is None else evolve(group, min_groups=1)
 
 
 class RoleOneShort(Faulty):

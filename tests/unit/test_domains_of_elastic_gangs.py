@@ -8,9 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangsched import Bind, PodGroupAdded, SchedulingUnit, Topology, presets
+from gangsched import (
+    Bind,
+    NodeAdded,
+    PodGroupAdded,
+    Role,
+    SchedulingUnit,
+    Topology,
+    gang,
+    presets,
+)
+from gangsched.testing import make_node
 from support.driver import Driver
 from support.gangs import members, node, specify, where
+from support.story import Story
 
 EACH_UNIT = pytest.mark.parametrize("unit", list(SchedulingUnit))
 
@@ -69,3 +80,14 @@ def test_as_many_members_start_as_any_value_takes(
         ((rack, _count),) = found.items()
         enough = [cpu for cpu in sizes if cpu >= most]
         assert sizes[int(rack[1:])] == min(enough)
+
+
+@pytest.mark.parametrize("inner", [Role(2, 1), Role(2, 1, roles={"part": 1})])
+def test_member_or_copy_goes_elsewhere_once_the_preferred_domain_is_full(inner: Role) -> None:
+    story = Story(presets.gang)
+    for number, rack in enumerate("aab"):
+        story.tell(NodeAdded(make_node(f"n{number}", cpu=2, labels={"rack": rack})))
+    replica = Role(1, roles={"leader": 3, "worker": inner}, topology=Topology("rack", False))
+    story.tell(*gang("serve", cpu=1, roles={"decode": replica}).events())
+    story.decide()
+    assert sorted(story.bound.values()) == ["n0", "n0", "n1", "n1", "n2"]

@@ -13,6 +13,7 @@ from gangsched import (
     Evict,
     GroupKey,
     InvalidPodGroupError,
+    MatchPolicy,
     Node,
     NodeAdded,
     NodeDeleted,
@@ -498,3 +499,25 @@ def test_smallest_change_of_a_parent_is_about_the_groups_that_it_wants() -> None
     host.child(2)
     host.decide()
     assert ask() == started, "the third child is not wanted"
+
+
+@pytest.mark.parametrize("policy", [MatchPolicy.ONCE_SATISFIED, MatchPolicy.WAITING_AND_RUNNING])
+@pytest.mark.parametrize("roles", [{}, {"a": 1, "b": 2}])
+def test_child_gets_a_member_back_though_a_sibling_lacks_one_that_is_gone(
+    policy: MatchPolicy, roles: dict[str, int]
+) -> None:
+    host = Host(2, match_policy=policy)
+    host.tell(PodGroupAdded(PodGroup(name="serve", min_groups=1)))
+    made = [evolve(pod("c0", n, cpu=1), role="abb"[n] if roles else None) for n in range(3)]
+    first = PodGroup(name="c0", parent=SERVE, min_available=3, roles=roles)
+    host.tell(PodGroupAdded(first), *map(PodAdded, made))
+    host.child(1, cpu=1)
+    assert len(host.decide()) == 5
+    # of the first child one runs, and what is created lacks a role, or another member
+    host.end("c0-0", "c0-1", "c1-0")
+    host.tell(*[PodAdded(evolve(made[1], uid=PodUID(f"u{n}"))) for n in range(1 + bool(roles))])
+    host.tell(PodAdded(evolve(pod("c1", 0, cpu=1), uid=PodUID("again"))))
+    host.decide()
+    again = host.cluster.pod("again")
+    assert again is not None
+    assert again.node_name is not None

@@ -32,6 +32,7 @@ from gangsched.core.attempt.pending_members import (
     bundle_problem,
     copy_problem,
     demand_of,
+    lacks_no_member,
     split,
     waits_for,
 )
@@ -310,7 +311,9 @@ def _family_denied(state: State, gang: Gang) -> _Denied | None:
     for key, record in first:
         info = gang.infos[key]
         refusal = state.points.pre_enqueue(record.pod, info, state.records.now)
-        if refusal is not None and (info.was_scheduled or info.is_complete):
+        if refusal is None:
+            continue
+        if info.is_complete or lacks_no_member(info, state.points.roles_needed(info)):
             return info, refusal.reason, ""  # it lacks no member: a plugin refuses it
     if gang.waiting or split(state, gang) != ([], []):
         return None

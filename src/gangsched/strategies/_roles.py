@@ -10,7 +10,7 @@ from gangsched.constraints import Topology
 from gangsched.model import RestartPolicy, Role
 from gangsched.strategies._arguments import bound, strategy
 
-__all__ = ["roles", "some_roles"]
+__all__ = ["pods_of", "roles", "some_roles"]
 
 _NAMES = ("x", "y", "z")
 _MOST = 4
@@ -72,15 +72,15 @@ def _fitting(drawn: Sequence[int | Role], pods: int) -> dict[str, int | Role]:
     made: dict[str, int | Role] = {}
     for name, role in zip(_NAMES, drawn, strict=False):
         made[name] = role
-        if _pods(made) > pods:
+        if pods_of(made) > pods:
             del made[name]
             break
     return made
 
 
-def _pods(of: Mapping[str, int | Role]) -> int:
+def pods_of(of: Mapping[str, int | Role]) -> int:
     """Return how many pods roles have in total."""
     return sum(
-        role.count * (_pods(role.roles) or 1) if isinstance(role, Role) else role
+        role.count * (pods_of(role.roles) or 1) if isinstance(role, Role) else role
         for role in of.values()
     )

@@ -9,10 +9,12 @@ from attrs import frozen
 from hypothesis import strategies as st
 
 from gangsched.events import Event, NodeAdded, PodAdded, PodGroupAdded
-from gangsched.model import Node, Pod, PodGroup, Resources
+from gangsched.gangs import gang
+from gangsched.model import Node, Pod, PodGroup, Resources, Role
 from gangsched.simulation.workload import RUN_SECONDS, Arrival, Workload
 from gangsched.strategies._arguments import bound, strategy
 from gangsched.strategies._nouns import ROLES, resources, some_nodes
+from gangsched.strategies._roles import pods_of
 
 __all__ = ["workloads"]
 
@@ -33,7 +35,7 @@ def workloads(
     sizes: st.SearchStrategy[int] | None = None,
     requests: st.SearchStrategy[Resources] | None = None,
     priorities: st.SearchStrategy[int] | None = None,
-    roles: st.SearchStrategy[Mapping[str, int]] | None = None,
+    roles: st.SearchStrategy[Mapping[str, int | Role]] | None = None,
     seconds: st.SearchStrategy[int | None] | None = None,
     labels: st.SearchStrategy[Mapping[str, str]] | None = None,
     max_nodes: int = 3,
@@ -41,9 +43,9 @@ def workloads(
 ) -> st.SearchStrategy[Workload]:
     """Draw workloads for a ``Simulator``: nodes that exist at time 0, and jobs that arrive.
 
-    A job of one pod is a regular pod. A job of several is a gang that needs all of them; its
-    minimum is a pod label or, if it has roles, in a ``PodGroup``. Many jobs arrive at the same
-    time with the same priority.
+    A job of one pod is a regular pod. A job of several is a gang that needs all of them, but of a
+    ``Role`` its minimum. That is a pod label or, if it has roles, in a ``PodGroup``. Many jobs
+    arrive at the same time with the same priority.
 
     Args:
         nodes: The nodes.
@@ -51,7 +53,8 @@ def workloads(
         sizes: The number of pods of a job; 0 for no job. Given roles may raise it.
         requests: The requests of each pod of a job.
         priorities: The priority of a job.
-        roles: The number of members of each role of a job; empty for none.
+        roles: The number of members of each role of a job, or a ``Role``; empty for none.
+            ``roles()`` draws copies. The pods request what the job does.
         seconds: How many whole seconds a job runs; None if it never ends.
         labels: Further labels of all pods of a job, such as one that a plugin reads; none by
             default. Labels of its group take precedence.
@@ -93,7 +96,7 @@ class _Job:
 
     at: float
     size: int
-    drawn: Mapping[str, int]
+    drawn: Mapping[str, int | Role]
     wanted: bool
     requests: Resources
     priority: int
@@ -101,21 +104,23 @@ class _Job:
     labels: Mapping[str, str]
 
     @property
-    def roles(self) -> Mapping[str, int]:
-        """The number of members of each role."""
-        return self.drawn if self.wanted or sum(self.drawn.values()) <= self.size else {}
+    def roles(self) -> Mapping[str, int | Role]:
+        """The number of members of each role, or more about it."""
+        return self.drawn if self.wanted or pods_of(self.drawn) <= self.size else {}
 
     def arrivals(self, name: str) -> list[Arrival]:
         """Return the events of the job: its ``PodGroup`` if it has roles, then its pods."""
         asked = self.roles
-        roles: list[str | None] = [role for role, n in asked.items() for _ in range(n)]
-        roles += [None] * (self.size - len(roles))
+        made = gang("any", roles=asked) if asked else None
+        roles = [] if made is None else [pod.role for pod in made.pods]
+        others = max(self.size - len(roles), 0)
+        roles += [None] * others
         events: list[Event] = []
-        if asked:
+        if made is not None:
             group = PodGroup(
                 name=name,
-                min_available=len(roles),
-                roles=dict(asked),
+                min_available=made.group.min_available + others,
+                roles=asked,
                 priority=self.priority,
                 created_at=self.at,
             )
@@ -134,7 +139,8 @@ class _Job:
 
     def _labels(self, name: str, size: int, role: str | None) -> dict[str, str]:
         if self.roles:
-            return {_NAME_LABEL: name, **({} if role is None else {_ROLE_LABEL: role})}
+            path = {} if role is None else {_ROLE_LABEL: role.replace("/", ".")}
+            return {_NAME_LABEL: name, **path}
         return {} if size == 1 else {_NAME_LABEL: name, _MINIMUM_LABEL: str(size)}
 
 

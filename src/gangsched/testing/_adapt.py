@@ -31,13 +31,15 @@ from gangsched.events import (
     PodAdded,
     PodDeleted,
     PodGroupAdded,
+    PodGroupDeleted,
 )
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodUID, Taint
 from gangsched.protocols import ClusterState
 from gangsched.resources import EMPTY
 from gangsched.scheduler import Scheduler
-from gangsched.testing._convert import pod_of, spec_of
+from gangsched.testing._convert import key_of, parent_of, pod_of, spec_of
+from gangsched.testing._plain_parent import PlainParent
 from gangsched.testing._plain_pod import FEATURES, PlainPod
 
 __all__ = ["GangschedAdapter", "adapt"]
@@ -129,6 +131,14 @@ class GangschedAdapter:
         if spec is not None and self.cluster.pod_group(spec.key) is None:
             self._apply(PodGroupAdded(spec))
         self._add(pod.uid, pod_of(pod, created_at=self.now, labels=self._labels(pod)))
+
+    def put_parent(self, parent: PlainParent) -> None:
+        """Add a group of groups, or change it."""
+        self._apply(PodGroupAdded(parent_of(parent)))
+
+    def remove_parent(self, name: str) -> None:
+        """Remove a group of groups."""
+        self._apply(PodGroupDeleted(key_of(name)))
 
     def cancel(self, uid: str) -> None:
         """Remove a pod."""

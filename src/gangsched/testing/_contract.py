@@ -18,16 +18,19 @@ from attrs import field, frozen
 from attrs.validators import optional
 
 from gangsched.errors import InvalidValueError
+from gangsched.testing._plain_parent import PlainParent
 from gangsched.testing._plain_pod import PlainPod
 from gangsched.values.fields import as_tuple, check_each, check_flag, check_positive, check_seconds
 
 __all__ = [
+    "PlainParent",
     "PlainPod",
     "SchedulerSpec",
     "SchedulerUnderTest",
     "SupportsBindReports",
     "SupportsDecisionCount",
     "SupportsDelayedEvents",
+    "SupportsFamilies",
     "SupportsFeatures",
     "SupportsRestart",
     "SupportsSingleDecisions",
@@ -154,8 +157,9 @@ class SupportsFeatures(Protocol):
     """Optional: the scheduler knows more than gangs, nodes and priorities.
 
     Attributes:
-        features: Some of ``"roles"``, ``"topology"``, ``"bundles"``, ``"taints"`` and
-            ``"copies"``. The kit draws pods and nodes with these features. See ``PlainPod``.
+        features: Some of ``"roles"``, ``"topology"``, ``"bundles"``, ``"taints"``, ``"copies"``
+            and ``"families"``. The kit draws pods and nodes with these features. See ``PlainPod``.
+            With ``"families"`` the adapter has the methods of ``SupportsFamilies``, too.
     """
 
     features: Collection[str]
@@ -182,6 +186,22 @@ class SupportsFeatures(Protocol):
         ...
 
 
+class SupportsFamilies(Protocol):
+    """The methods of an adapter that declares the feature ``"families"``: groups of groups.
+
+    A parent may come after its children, and it may be changed or removed while they run: what has
+    started goes on.
+    """
+
+    def put_parent(self, parent: PlainParent) -> object:
+        """Add a parent, or replace the one with its name."""
+        ...
+
+    def remove_parent(self, name: str) -> object:
+        """Remove a parent. No child that has not started starts before it is there again."""
+        ...
+
+
 def _names(given: Iterable[str]) -> tuple[str, ...]:
     return as_tuple(given)
 
@@ -197,7 +217,7 @@ class SchedulerSpec:
         max_backoff: The longest time in seconds before a rejected gang or pod is tried again.
         min_backoff: The shortest time in seconds before a pod is placed again after its bind has
             failed. Law 5: a pod whose bind always fails must not keep the scheduler busy. Not
-            checked for pods of a bundle, which is tried when any of its gangs is.
+            checked for pods of a bundle or a family, which is tried when any of its gangs is.
         late_members_join: Whether a pod that is added to a gang with a placed quorum is placed
             by itself as soon as it fits.
         once_satisfied: Whether members of a gang that has started once may be placed one by one

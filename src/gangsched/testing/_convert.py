@@ -1,4 +1,4 @@
-"""Convert a ``PlainPod`` into a ``Pod`` and the ``PodGroup`` of its gang."""
+"""Convert a ``PlainPod`` into a ``Pod`` and the ``PodGroup`` of its gang; and a parent into one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Final
 
 from gangsched.constraints import Toleration, Topology
 from gangsched.errors import InvalidValueError
-from gangsched.model import Pod, PodGroup, PodUID, Role, group_key
+from gangsched.model import GroupKey, Pod, PodGroup, PodUID, Role, group_key
 from gangsched.resources import EMPTY
+from gangsched.testing._plain_parent import PlainParent
 from gangsched.testing._plain_pod import PlainPod
 
-__all__ = ["pod_of", "spec_of"]
+__all__ = ["key_of", "parent_of", "pod_of", "spec_of"]
 
 _NAME: Final = "pod-group.scheduling.sigs.k8s.io/name"
 _MINIMUM: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
@@ -58,7 +59,9 @@ def pod_of(pod: PlainPod, *, created_at: float, labels: Mapping[str, str] = EMPT
 
 def spec_of(pod: PlainPod) -> PodGroup | None:
     """Return the ``PodGroup`` of a pod's gang; None if labels on the pods are enough."""
-    if pod.group is None or not (pod.roles or pod.copies or pod.topology_key or pod.bundle):
+    if pod.group is None or not (
+        pod.roles or pod.copies or pod.topology_key or pod.bundle or pod.parent
+    ):
         return None
     roles: dict[str, int | Role] = dict(pod.roles)
     if pod.copies:
@@ -70,5 +73,21 @@ def spec_of(pod: PlainPod) -> PodGroup | None:
         min_available=pod.min_available,
         roles=roles,
         topology=None if pod.topology_key is None else Topology(pod.topology_key),
-        bundle=tuple(group_key(_NAMESPACE, other) for other in pod.bundle),
+        bundle=tuple(map(key_of, pod.bundle)),
+        parent=None if pod.parent is None else key_of(pod.parent),
     )
+
+
+def parent_of(parent: PlainParent) -> PodGroup:
+    """Return the ``PodGroup`` of a group of groups."""
+    return PodGroup(
+        name=parent.name,
+        namespace=_NAMESPACE,
+        min_groups=parent.min_groups,
+        parent=None if parent.parent is None else key_of(parent.parent),
+    )
+
+
+def key_of(name: str) -> GroupKey:
+    """Return the key of a gang or a parent."""
+    return group_key(_NAMESPACE, name)

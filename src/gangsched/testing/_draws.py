@@ -2,7 +2,7 @@
 
 Rules:
   R1  the members of one gang agree on all fields of the gang;
-  R2  the gangs of one bundle name each other;
+  R2  the gangs of one bundle name each other, and none of them is in a family;
   R3  each list of choices begins with the simplest, towards which Hypothesis shrinks.
 """
 
@@ -15,18 +15,22 @@ from typing import Final
 from attrs import field, frozen
 from hypothesis import strategies as st
 
+from gangsched.testing._plain_parent import PlainParent
 from gangsched.testing._plain_pod import FEATURES, PlainPod
 
 __all__ = [
     "AMOUNTS",
     "CROWDS",
+    "FAMILIES",
     "SIZES",
     "TOO_LARGE",
     "NODE_TEMPLATES",
+    "Family",
     "GangTemplate",
     "NodeTemplate",
     "alone",
     "bundles",
+    "feature_set",
     "interleaved",
     "gang_templates",
 ]
@@ -47,8 +51,8 @@ _ROLES: Final[tuple[Mapping[str, int], ...]] = (
 )
 _COPIES: Final = ((0, 0, 0), (2, 1, 2), (3, 2, 2), (2, 1, 3))
 """How a gang consists of copies, in the places of its roles: count, minimum, size."""
-_WITHOUT_COPIES: Final = tuple((each,) for each in FEATURES if each != "copies")
-FEATURE_SETS: Final = st.sampled_from([(), ("copies",), *_WITHOUT_COPIES, FEATURES])
+FEATURE_SETS: Final = st.sampled_from(range(len(FEATURES) + 2))
+"""See ``feature_set``."""
 _LABEL: Final = "zone"
 _TAINT: Final = "dedicated"
 _NAMES: Final = 6
@@ -106,6 +110,7 @@ class GangTemplate:
         amounts: Mapping[str, int],
         role: str | None,
         bundle: Collection[int],
+        parent: str | None,
         features: Collection[str],
     ) -> PlainPod:
         """Return a member of the gang; of one with copies, *role* is the number of its copy."""
@@ -125,6 +130,7 @@ class GangTemplate:
             copies=copies,
             copy_size=size,
             copy=int(role) if copies and role is not None else None,
+            parent=parent,
         )
 
 
@@ -146,9 +152,55 @@ class NodeTemplate:
         return (_TAINT,) if self.tainted else ()
 
 
+@frozen
+class Family:
+    """Groups of groups.
+
+    Attributes:
+        parents: Each parent, those above first.
+        of: The parent of each of the first gangs, by number.
+    """
+
+    parents: tuple[PlainParent, ...] = ()
+    of: tuple[str | None, ...] = ()
+
+    def parent(self, gang: int) -> str | None:
+        """Return the parent of a gang."""
+        return self.of[gang] if gang < len(self.of) else None
+
+    def gangs(self) -> list[int]:
+        """Return the gangs with a parent."""
+        return [n for n, name in enumerate(self.of) if name is not None]
+
+
+def _family(of: str, *minima: int) -> Family:
+    """Return a family: the parents of its gangs, as letters, and the minimum of each parent.
+
+    The parent ``a`` is above the others.
+    """
+    parents = [
+        PlainParent(name=name, min_groups=least, parent="a" if n else None)
+        for n, (name, least) in enumerate(zip("abc", minima, strict=False))
+    ]
+    return Family(tuple(parents), tuple(None if name == "-" else name for name in of))
+
+
+FAMILIES: Final = st.sampled_from(
+    [
+        *(_family("aa", 2), _family("aa", 1), _family("aaa", 2), _family("-aa", 1)),
+        *(_family("abb", 2, 2), _family("abb", 1, 2), _family("bbc", 2, 1, 1)),
+    ]
+)
+
 NODE_TEMPLATES: Final = st.builds(
     NodeTemplate, st.sampled_from(["a", "a", "b", "b", None]), st.sampled_from([False, False, True])
 )
+
+
+def feature_set(number: int, declared: Collection[str]) -> frozenset[str]:
+    """Return the features of a test case by a drawn number: none, one, or all that are declared."""
+    sets = [(), *((each,) for each in FEATURES if each in declared), FEATURES]
+    return frozenset(declared).intersection(sets[number % len(sets)])
 
 
 def gang_templates(count: int) -> st.SearchStrategy[list[GangTemplate]]:
@@ -167,12 +219,13 @@ def gang_templates(count: int) -> st.SearchStrategy[list[GangTemplate]]:
     return st.lists(one, min_size=count, max_size=count)
 
 
-def bundles(gangs: Sequence[GangTemplate], features: Collection[str]) -> list[tuple[int, ...]]:
+def bundles(
+    gangs: Sequence[GangTemplate], features: Collection[str], family: Family
+) -> list[tuple[int, ...]]:
     """Return the bundle of each gang: the numbers of its gangs, its own among them."""
-    if "bundles" not in features:
-        return [(n,) for n in range(len(gangs))]
-    bundled = tuple(n for n, gang in enumerate(gangs) if gang.bundled)
-    return [bundled if gang.bundled and len(bundled) > 1 else (n,) for n, gang in enumerate(gangs)]
+    has_bundles, of_family = "bundles" in features, family.gangs()
+    bundled = [n for n, g in enumerate(gangs) if g.bundled and has_bundles and n not in of_family]
+    return [tuple(bundled) if n in bundled else (n,) for n in range(len(gangs))]
 
 
 def alone(number: int, name: int, amounts: Mapping[str, int]) -> PlainPod:

@@ -11,8 +11,10 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from attrs import evolve
 
 from gangsched.errors import InvalidValueError
 from gangsched.testing._contract import PlainPod, SchedulerSpec, SchedulerUnderTest
@@ -26,7 +28,9 @@ from gangsched.testing._steps import (
     CancelPods,
     DelayEvents,
     DeliverEvents,
+    PutParent,
     RemoveNode,
+    RemoveParent,
     Restart,
     ScheduleOne,
     Settle,
@@ -56,14 +60,17 @@ except ModuleNotFoundError as error:  # the message names the extra to install
 from gangsched.testing._draws import (  # imports hypothesis, too
     AMOUNTS,
     CROWDS,
+    FAMILIES,
     FEATURE_SETS,
     NODE_TEMPLATES,
     SIZES,
     TOO_LARGE,
+    Family,
     GangTemplate,
     NodeTemplate,
     alone,
     bundles,
+    feature_set,
     gang_templates,
     interleaved,
 )
@@ -128,6 +135,7 @@ class GangSchedulingMachine(RuleBasedStateMachine):
         self._features = frozenset[str]()
         self._gangs: list[GangTemplate] = []
         self._bundles: list[tuple[int, ...]] = []
+        self._family = Family()
         self._removed: list[str] = []
         self._pods = self._nodes = self._full = self._blocked = 0
 
@@ -139,23 +147,33 @@ class GangSchedulingMachine(RuleBasedStateMachine):
         features=FEATURE_SETS,
         full=CROWDS,
         blocked=CROWDS,
+        family=FAMILIES,
+        late=st.sampled_from([0, 0, 0, 1, 2]),
     )
     def begin(
         self,
         gangs: list[GangTemplate],
         nodes: list[tuple[int, NodeTemplate]],
-        features: Collection[str],
+        features: int,
         full: int,
         blocked: int,
+        family: Family,
+        late: int,
     ) -> None:
-        """Choose the features of the test case and the templates of its gangs, and add nodes."""
-        self._features = self.runner.features.intersection(features)
-        self._gangs, self._bundles = gangs, bundles(gangs, self._features)
+        """Choose the features of the test case and the templates of its gangs, and add nodes.
+
+        The first *late* parents are not there yet.
+        """
+        self._features = feature_set(features, self.runner.features)
+        self._family = family if "families" in self._features else Family()
+        self._gangs, self._bundles = gangs, bundles(gangs, self._features, self._family)
         self._full, self._blocked = full, blocked
         for size, template in [(0, NodeTemplate())] * full + nodes:
             self._add_node(size, size, template)
         for name in range(blocked):
             self._submit([(None, None)], name, [TOO_LARGE])
+        for parent in self._family.parents[late:]:
+            self.runner.run(PutParent(parent))
 
     @precondition(lambda self: len(self.runner.observer.nodes) < _NODES + self._full)
     @rule(first=SIZES, others=SIZES, template=NODE_TEMPLATES, is_new=st.booleans())
@@ -185,6 +203,15 @@ class GangSchedulingMachine(RuleBasedStateMachine):
             quorums += self._quorum(other, name) if other != gang else []
         self._submit(quorums, name)
 
+    @precondition(
+        lambda self: self._family.parents and len(self.runner.observer.pods) < _PODS + self._blocked
+    )
+    @rule(spares=st.lists(st.sampled_from([0, 1, -1]), min_size=_GANGS, max_size=_GANGS))
+    def submit_family(self, spares: list[int]) -> None:
+        """Submit a quorum of each gang of a family, one member more or less."""
+        gangs = self._family.gangs()
+        self._submit([each for n in gangs for each in self._quorum(n, n, spares[n])], 0)
+
     @precondition(lambda self: len(self.runner.observer.pods) < _PODS + self._blocked)
     @rule(
         gangs=st.lists(st.sampled_from([0, 1, 0, 1, 2, None]), min_size=1, max_size=4),
@@ -205,6 +232,21 @@ class GangSchedulingMachine(RuleBasedStateMachine):
         """Submit quorums of two gangs at one instant, one after the other or interleaved."""
         quorums = [self._quorum(gang, name) for gang in dict.fromkeys((first, second))]
         self._submit(interleaved(quorums) if mixed else [m for each in quorums for m in each], name)
+
+    @precondition(lambda self: self._family.parents)
+    @rule(index=_index, least=st.sampled_from([0, 0, 1, 2, 3]))
+    def put_parent(self, index: int, least: int) -> None:
+        """Add a parent, or change how many children it needs; 0 for what it needs at first."""
+        parents = self._family.parents
+        parent = parents[index % len(parents)]
+        self.runner.run(PutParent(evolve(parent, min_groups=least or parent.min_groups)))
+
+    @precondition(lambda self: self.runner.observer.parents)
+    @rule(index=_index)
+    def remove_parent(self, index: int) -> None:
+        """Remove a parent."""
+        names = list(self.runner.observer.parents)
+        self.runner.run(RemoveParent(names[index % len(names)]))
 
     @precondition(lambda self: self.runner.observer.pods)
     @rule(index=_index, together=st.booleans())
@@ -340,6 +382,7 @@ class GangSchedulingMachine(RuleBasedStateMachine):
                     amounts=asked,
                     role=role,
                     bundle=self._bundles[gang],
+                    parent=self._family.parent(gang),
                     features=self._features,
                 )
             pods.append(drop_undeclared(pod, self._features))

@@ -14,8 +14,11 @@ from typing import NoReturn
 
 from attrs import define, field
 
+from gangsched.errors import InvalidValueError
 from gangsched.testing import _gang_start
 from gangsched.testing._contract import PlainPod, SchedulerSpec
+from gangsched.testing._families import ancestors, family_violation
+from gangsched.testing._plain_parent import PlainParent
 from gangsched.testing._violation import LawBroken
 
 __all__ = ["Observer"]
@@ -35,6 +38,7 @@ class Observer:
         labels: The labels of each node.
         taints: The taints of each node.
         pods: The pods that exist, by UID.
+        parents: The groups of groups that exist, by name.
         placed: The node of each placed pod.
         waiting: The node and the attempt of each waiting pod.
         started: The gangs that have started; see ``SchedulerSpec.once_satisfied``.
@@ -47,6 +51,7 @@ class Observer:
     labels: dict[str, Mapping[str, str]] = field(factory=dict[str, Mapping[str, str]])
     taints: dict[str, Collection[str]] = field(factory=dict[str, Collection[str]])
     pods: dict[str, PlainPod] = field(factory=dict[str, PlainPod])
+    parents: dict[str, PlainParent] = field(factory=dict[str, PlainParent])
     placed: dict[str, str] = field(factory=dict[str, str])
     waiting: dict[str, Wait] = field(factory=dict[str, Wait])
     started: set[str] = field(factory=set[str])
@@ -55,6 +60,8 @@ class Observer:
     _unreported: dict[str, int] = field(factory=dict[str, int])
     _removed: set[str] = field(factory=set[str])
     _failed_at: dict[str, float] = field(factory=dict[str, float])
+    _earlier: dict[str, list[PlainParent]] = field(factory=dict[str, list[PlainParent]])
+    _lost_below: set[str] = field(factory=set[str])
 
     # Inputs ---------------------------------------------------------------------------------
 
@@ -89,18 +96,47 @@ class Observer:
             return
         if self.is_delayed:
             self._unreported[pod.group] = self._unreported.get(pod.group, 0) + 1
+            self._lost_below.update(ancestors(self.parents, pod.parent))
+
+    def put_parent(self, parent: PlainParent) -> None:
+        """Add or change a group of groups.
+
+        Raises:
+            InvalidValueError: Its parent is below it.
+        """
+        if parent.name in ancestors(self.parents, parent.parent):
+            raise InvalidValueError("parent", parent.parent, f"one that is not below {parent.name}")
+        self.remove_parent(parent.name)
+        self.parents[parent.name] = parent
+
+    def remove_parent(self, name: str) -> None:
+        """Remove a group of groups, if there is one."""
+        earlier = self.parents.pop(name, None)
+        if earlier is not None and self.is_delayed:
+            self._earlier.setdefault(name, []).append(earlier)
 
     def delay_events(self, delayed: bool) -> None:
         """Note that events are delayed from now on, or that all were delivered."""
         self.is_delayed = delayed
         if not delayed:
             self._unreported.clear()
+            self._earlier.clear()
+            self._lost_below.clear()
             self._removed.clear()
             self._forget_starts()
 
     def unreported(self, group: str) -> int:
         """Return how many members of a gang are gone while their deletion is delayed."""
         return self._unreported.get(group, 0)
+
+    def versions(self, name: str) -> list[PlainParent]:
+        """Return a parent as it is, and as it was before events that are not delivered yet."""
+        known = self.parents.get(name)
+        return [*([] if known is None else [known]), *self._earlier.get(name, ())]
+
+    def has_lost(self, name: str) -> bool:
+        """Return whether a member below a parent is gone while its deletion is delayed."""
+        return name in self._lost_below
 
     def time_step(self) -> float:
         """Return the largest number of seconds that may pass until the next look."""
@@ -217,8 +253,9 @@ class Observer:
             if uid in self.placed:
                 del self._failed_at[uid]
                 passed, least = self.now - at, self.spec.min_backoff
-                # a bundle is tried when the backoff of any of its gangs is over
-                if passed < least - _TOLERANCE and not self.pods[uid].bundle:
+                # a bundle or a family is tried when the backoff of any of its gangs is over
+                is_alone = not self.pods[uid].bundle and self.pods[uid].parent is None
+                if passed < least - _TOLERANCE and is_alone:
                     message = f"the bind of {uid} failed, and it is placed again after"
                     _break(5, f"{message} {passed:g} s, before its backoff of {least:g} s is over")
 
@@ -230,9 +267,11 @@ class Observer:
         for group in starting:
             _check(1, _gang_start.quorum_violation(self, group))
         # before the bundles are checked: the gangs of one bundle start in one step
+        started = self.started.copy()
         self.started.update(starting)
         for group in starting:
             _check(1, _gang_start.bundle_violation(self, group))
+            _check(1, family_violation(self, group, started))
         for group in groups:
             _check(1, _gang_start.copy_violation(self, group, before))
             _check(1, _gang_start.topology_violation(self, group))

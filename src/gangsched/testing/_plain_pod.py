@@ -19,8 +19,9 @@ from gangsched.values.fields import as_tuple, check_each, check_positive, check_
 
 __all__ = ["FEATURES", "PlainPod", "declared_features", "drop_undeclared"]
 
-FEATURES: Final = ("roles", "topology", "bundles", "taints", "copies")
+FEATURES: Final = ("roles", "topology", "bundles", "taints", "copies", "families")
 """The features that an adapter may declare; see ``SupportsFeatures``."""
+_METHODS: Final = ("put_parent", "remove_parent")
 
 
 def _amounts(given: Mapping[str, int]) -> dict[str, int]:
@@ -68,6 +69,8 @@ class PlainPod:
         copy_size: The number of members that each copy needs to start; ``min_available`` is that
             number times the number of copies that the gang needs to start (``copies``).
         copy: The number of the pod's copy, from 0 (``copies``).
+        parent: The name of the group of groups that the gang is a child of, or None. A gang has a
+            parent or a bundle, not both (``families``).
     """
 
     uid: str = field(validator=check_text)
@@ -84,13 +87,14 @@ class PlainPod:
     copies: int = field(default=0, validator=check_whole)
     copy_size: int = field(default=0, validator=check_whole)
     copy: int | None = field(default=None, validator=optional(check_whole))
+    parent: str | None = field(default=None, validator=optional(check_text))
 
     def __attrs_post_init__(self) -> None:
         if self.group is None:
             single = PlainPod(uid=self.uid, group="any")
             for name in (
                 *("min_available", "role", "roles", "topology_key", "bundle"),
-                *("copies", "copy_size", "copy"),
+                *("copies", "copy_size", "copy", "parent"),
             ):
                 value, default = getattr(self, name), getattr(single, name)
                 if value != default:
@@ -98,6 +102,8 @@ class PlainPod:
         if sum(self.roles.values()) > self.min_available:
             expected = f"at most min_available ({self.min_available}) in total"
             raise InvalidValueError("roles", self.roles, expected)
+        if self.parent is not None and self.bundle:
+            raise InvalidValueError("bundle", self.bundle, "() for a gang with a parent")
         if self.copies or self.copy_size or self.copy is not None:
             self._check_copies()
 
@@ -127,11 +133,14 @@ def declared_features(scheduler: object) -> frozenset[str]:
     """Return the features that an adapter declares.
 
     Raises:
-        InvalidValueError: The adapter declares an unknown feature.
+        InvalidValueError: The adapter declares an unknown feature, or lacks a method of one.
     """
     names: Collection[str] = getattr(scheduler, "features", ())
     if isinstance(names, str) or not set(names) <= set(FEATURES):
         raise InvalidValueError("features", names, f"a subset of {', '.join(FEATURES)}")
+    for name in _METHODS if "families" in names else ():
+        if not callable(getattr(scheduler, name, None)):
+            raise InvalidValueError(name, scheduler, "a method of an adapter with families")
     return frozenset(names)
 
 
@@ -139,6 +148,8 @@ def drop_undeclared(pod: PlainPod, features: Collection[str]) -> PlainPod:
     """Return a pod without the fields of features that are not among *features*."""
     if "copies" not in features and pod.copies:
         pod = evolve(pod, copies=0, copy_size=0, copy=None)
+    if "families" not in features and pod.parent:
+        pod = evolve(pod, parent=None)
     if not (pod.role or pod.roles or pod.topology_key or pod.bundle or pod.tolerates):
         return pod
     if "roles" not in features:

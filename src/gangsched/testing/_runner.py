@@ -38,7 +38,9 @@ from gangsched.testing._steps import (
     CancelPods,
     DelayEvents,
     DeliverEvents,
+    PutParent,
     RemoveNode,
+    RemoveParent,
     Restart,
     ScheduleOne,
     Settle,
@@ -54,7 +56,10 @@ __all__ = ["StepRunner", "check_steps"]
 
 _REQUIRED = ("add_node", "remove_node", "submit", "cancel", "tick", "placements")
 _FREE_DECISIONS = 8
-_WITHOUT_SCHEDULER = (AddNode, RemoveNode, SubmitPods, CancelPods, BindSucceeds, Start, Settle)
+_WITHOUT_SCHEDULER = (
+    *(AddNode, RemoveNode, SubmitPods, PutParent, RemoveParent, CancelPods, BindSucceeds),
+    *(Start, Settle),
+)
 """The steps that are taken while the scheduler is stopped."""
 
 
@@ -153,6 +158,14 @@ class StepRunner:
                         self._used.add(pod.uid)
                         passed = observer.pods[pod.uid] = drop_undeclared(pod, self.features)
                         scheduler.submit(passed)
+            case PutParent(parent):
+                if "families" in self.features:
+                    observer.put_parent(parent)
+                    scheduler.put_parent(parent)
+            case RemoveParent(name):
+                if name in observer.parents:
+                    observer.remove_parent(name)
+                    scheduler.remove_parent(name)
             case CancelPods(uids):
                 self._cancel(uids)
             case Tick(seconds):

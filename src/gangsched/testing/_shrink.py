@@ -10,7 +10,8 @@ cases. ``GangSchedulingMachine.TestCase`` uses the shrinker of Hypothesis alone.
 Rules:
   R1  a simpler test case is kept if it breaks the same law;
   R2  in the result, no step, no two steps, no pod and no gang can be left out. No number can be
-      lowered, nor the minimum of a gang together with one of its members;
+      lowered, nor the minimum of a gang together with one of its members, or that of a parent
+      together with one of its children;
   R3  the nodes, pods and gangs of the result are numbered in order of first appearance.
 """
 
@@ -30,7 +31,9 @@ from gangsched.testing._steps import (
     BindFails,
     BindSucceeds,
     CancelPods,
+    PutParent,
     RemoveNode,
+    RemoveParent,
     Settle,
     Start,
     Step,
@@ -91,6 +94,7 @@ def _simpler(steps: Steps) -> Iterator[Steps]:
     yield from _with_simpler_gangs(steps)
     yield from _with_less_capacity(steps)
     yield from _with_smaller_gangs(steps)
+    yield from _with_smaller_families(steps)
     yield from _with_merged_submissions(steps)
     for left_out in combinations(range(len(steps)), 2):
         yield tuple(step for at, step in enumerate(steps) if at not in left_out)
@@ -117,6 +121,11 @@ def _simpler_steps(step: Step) -> Iterator[Step]:
             yield Start()
         case Settle():
             yield Tick()
+        case PutParent(parent):
+            if parent.min_groups > 1:
+                yield PutParent(evolve(parent, min_groups=parent.min_groups - 1))
+            if parent.parent is not None:
+                yield PutParent(evolve(parent, parent=None))
         case AddNode(name, capacity, labels, taints):
             for resource, amount in capacity.items():
                 if amount > 0:
@@ -188,6 +197,7 @@ def _with_simpler_gangs(steps: Steps) -> Iterator[Steps]:
         ways += [{"priority": 0}] if pod.priority else []
         ways += [{"topology_key": None}] if pod.topology_key else []
         ways += [{"tolerates": ()}] if pod.tolerates else []
+        ways += [{"parent": None}] if pod.parent else []
         for way in ways:
             yield _change(steps, partial(_changed, group, way))
         if pod.bundle:
@@ -240,6 +250,20 @@ def _with_smaller_gangs(steps: Steps) -> Iterator[Steps]:
         yield from _with_less_capacity_for(smaller, pod)
 
 
+def _with_smaller_families(steps: Steps) -> Iterator[Steps]:
+    """Leave out a gang and lower the minimum of its parent."""
+    children = {pod.group: pod.parent for pod in _pods(steps) if pod.group and pod.parent}
+    for group, name in children.items():
+        fewer = tuple(_with_fewer_children(step, name) for step in steps)
+        yield _change(fewer, partial(_outside, group))
+
+
+def _with_fewer_children(step: Step, name: str) -> Step:
+    if not isinstance(step, PutParent) or step.parent.name != name:
+        return step
+    return PutParent(evolve(step.parent, min_groups=max(1, step.parent.min_groups - 1)))
+
+
 def _with_merged_submissions(steps: Steps) -> Iterator[Steps]:
     submissions = [at for at, step in enumerate(steps) if isinstance(step, SubmitPods)]
     for first, second in pairwise(submissions):
@@ -257,6 +281,10 @@ def _numbered(steps: Sequence[Step]) -> Steps:
     uids: dict[str, str] = {}
     nodes: dict[str, str] = {}
     gangs: dict[str, str] = {}
+    parents: dict[str, str] = {}
+
+    def parent_of(name: str | None) -> str | None:
+        return name and parents.setdefault(name, f"p{len(parents) + 1}")
 
     def gang_of(group: str) -> str:
         return gangs.setdefault(group, f"g{len(gangs) + 1}")
@@ -265,7 +293,8 @@ def _numbered(steps: Sequence[Step]) -> Steps:
         uid = uids.setdefault(pod.uid, f"u{len(uids) + 1}")
         group = pod.group and gang_of(pod.group)
         name = uid if pod.name == pod.uid else pod.name
-        return evolve(pod, uid=uid, group=group, name=name, bundle=map(gang_of, pod.bundle))
+        bundle, parent = map(gang_of, pod.bundle), parent_of(pod.parent)
+        return evolve(pod, uid=uid, group=group, name=name, bundle=bundle, parent=parent)
 
     def step_of(step: Step) -> Step:
         match step:
@@ -275,6 +304,11 @@ def _numbered(steps: Sequence[Step]) -> Steps:
                 return RemoveNode(nodes.get(name, name))
             case SubmitPods(pods):
                 return SubmitPods(tuple(map(pod_of, pods)))
+            case PutParent(parent):
+                name, above = parent_of(parent.name) or "", parent_of(parent.parent)
+                return PutParent(evolve(parent, name=name, parent=above))
+            case RemoveParent(name):
+                return RemoveParent(parent_of(name) or "")
             case CancelPods(left):
                 return CancelPods(tuple(uids.get(uid, uid) for uid in left))
             case BindSucceeds(uid):

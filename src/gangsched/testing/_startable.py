@@ -6,7 +6,9 @@ Rules:
   R2  a gang with roles or copies, and a bundle, count as fitting only if all their pending members
       fit, so that no scheduler is required to choose members well. Once a gang with copies has
       started, each copy of which no member runs counts by itself;
-  R3  a gang with a topology key counts as fitting if it fits within one value of the key. There
+  R3  of a family the minima of all complete children count, and nothing beyond: they go first. What
+      is beyond them counts once all minima are met;
+  R4  a gang with a topology key counts as fitting if it fits within one value of the key. There
       are few values, and a scheduler with the feature ``topology`` can try each.
 """
 
@@ -17,6 +19,7 @@ from itertools import product
 from typing import Final
 
 from gangsched.testing._any_order import fit_in_any_order
+from gangsched.testing._families import ancestors, children, stands
 from gangsched.testing._gang_start import has_quorum, whole_copies
 from gangsched.testing._observer import Observer
 
@@ -43,6 +46,9 @@ def _gang_fits(observer: Observer, group: str, uids: Sequence[str]) -> bool:
     placed = [uid for uid in members if uid in observer.placed]
     if placed and not observer.spec.late_members_join:
         return False
+    if first.parent is not None and (unmet := _unmet(observer, group)):
+        needs = _needs(observer, unmet)
+        return needs is not None and group in needs and _fits_together(observer, needs)
     gangs, needed, pending = [group], 1, list(uids)
     if not has_quorum(observer, group):
         gangs += [other for other in first.bundle if not has_quorum(observer, other)]
@@ -66,6 +72,46 @@ def _fits(
     least = len(uids) if needed is None else needed
     values = [[(other, value) for value in _values(observer, other)] for other in gangs]
     return any(_fit(observer, uids, dict(chosen), least) for chosen in product(*values))
+
+
+def _unmet(observer: Observer, group: str) -> str:
+    """Return what above a gang does not stand, the topmost first; itself; or ""."""
+    above = list(ancestors(observer.parents, observer.pods[observer.members(group)[0]].parent))
+    for name in reversed(above):
+        if not stands(observer, name, lambda gang: has_quorum(observer, gang)):
+            return name
+    return "" if has_quorum(observer, group) else group
+
+
+def _needs(observer: Observer, name: str) -> dict[str, list[str]] | None:
+    """Return the pending members with which a gang or parent stands, by gang; None if too few.
+
+    Of a parent, those of all children that are complete, so that no choice is required.
+    """
+    if name not in observer.parents:
+        members = observer.members(name)
+        return {name: _minimum(observer, members)} if _is_complete(observer, name) else None
+    gangs, parents = children(observer, name)
+    known = {gang: {} if has_quorum(observer, gang) else _needs(observer, gang) for gang in gangs}
+    for each in parents:
+        is_met = stands(observer, each, lambda gang: has_quorum(observer, gang))
+        known[each] = {} if is_met else _needs(observer, each)
+    able = [each for each in known.values() if each is not None]
+    if len(able) < observer.parents[name].min_groups:
+        return None
+    return {gang: uids for each in able for gang, uids in each.items()}
+
+
+def _minimum(observer: Observer, members: Sequence[str]) -> list[str]:
+    """Return the pending members that a complete gang needs; all of them if they are unlike."""
+    pending = [uid for uid in members if uid not in observer.placed]
+    first = observer.pods[members[0]]
+    is_alike = not (observer.spec.mixed_requests or first.roles or first.copies)
+    return pending[: first.min_available - len(members) + len(pending)] if is_alike else pending
+
+
+def _fits_together(observer: Observer, needs: Mapping[str, Sequence[str]]) -> bool:
+    return _fits(observer, list(needs), [uid for uids in needs.values() for uid in uids])
 
 
 def _new_copies(observer: Observer, group: str) -> Iterator[list[str]]:

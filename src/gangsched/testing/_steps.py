@@ -14,6 +14,7 @@ from typing import TypeAlias, final
 
 from attrs import field, frozen
 
+from gangsched.testing._plain_parent import PlainParent
 from gangsched.testing._plain_pod import PlainPod
 from gangsched.values.fields import as_tuple
 
@@ -24,7 +25,9 @@ __all__ = [
     "CancelPods",
     "DelayEvents",
     "DeliverEvents",
+    "PutParent",
     "RemoveNode",
+    "RemoveParent",
     "Restart",
     "ScheduleOne",
     "Settle",
@@ -93,6 +96,31 @@ class SubmitPods:
             lambda p: (_amounts(p.requests), p.group, p.priority, p.role, p.copy, p.tolerates),
         )
         return "; ".join(_of_one_kind(list(pods)) for _kind, pods in runs)
+
+
+@final
+@frozen
+class PutParent:
+    """A group of groups is added, or changed."""
+
+    parent: PlainParent
+
+    def __str__(self) -> str:
+        below = "" if self.parent.parent is None else f", a child of {self.parent.parent}"
+        least = self.parent.min_groups
+        children = "1 child" if least == 1 else f"{least} children"
+        return f"put parent {self.parent.name}: needs {children}{below}"
+
+
+@final
+@frozen
+class RemoveParent:
+    """A group of groups is removed; its children stay."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"remove parent {self.name}"
 
 
 @final
@@ -209,6 +237,8 @@ Step: TypeAlias = (
     AddNode
     | RemoveNode
     | SubmitPods
+    | PutParent
+    | RemoveParent
     | CancelPods
     | Tick
     | ScheduleOne
@@ -242,6 +272,7 @@ def _needs(pod: PlainPod) -> str:
     parts += [f"in whole copies of {pod.copy_size}"] if pod.copies else []
     parts += [f"within one {pod.topology_key}"] if pod.topology_key else []
     parts += [f"in a bundle with {', '.join(pod.bundle)}"] if pod.bundle else []
+    parts += [f"a child of {pod.parent}"] if pod.parent else []
     return ", ".join(parts)
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "copy_problem",
     "demand_of",
     "halved",
+    "lacks_no_member",
     "split",
     "unit_is_whole",
     "waits_for",
@@ -114,7 +115,7 @@ def _split(state: State, gang: Gang, lacks: Lacks) -> tuple[list[PodRecord], lis
         pending = _of_whole_copies(state, gang, pending, lacking(state, gang, lacks))
     if gang.is_tree:
         return _split_family(state, gang, pending, lacks)
-    alone_groups = [key for key, roles in lacks.items() if _is_met(gang.infos[key], roles)]
+    alone_groups = [key for key, roles in lacks.items() if lacks_no_member(gang.infos[key], roles)]
     if len(alone_groups) == len(lacks):
         return pending, []
     if not gang.is_bundle:
@@ -150,8 +151,8 @@ def _split_bundle(
     return alone, [r for r in pending if r.info is not None and r.info.key not in alone_groups]
 
 
-def _is_met(info: PodGroupInfo, lacks: Mapping[str, int]) -> bool:
-    """Return whether a group lacks no member; copies beyond those that it wants may."""
+def lacks_no_member(info: PodGroupInfo, lacks: Mapping[str, int]) -> bool:
+    """Return whether a group lacks no member; copies beyond those that it wants may lack some."""
     if info.has_copies:
         return least_needed(info.tree, by_key(lacks)) <= 0
     return max(lacks.values(), default=0) <= 0

@@ -197,10 +197,12 @@ def place_elastic(
     """
     domain, within = task.chosen.get(tree.key), tree.within
     if within is None:
-        _elastic_in(task, tree, under if domain is None else domain, slices, search)
+        _elastic_in(task, tree, under, slices, search)
         return
     levels = task.levels(within)
-    if domain is not None:
+    # what prefers a domain goes elsewhere once members of it run there
+    goes_on = not (within.required and within.prefer is None) and tree.is_in(task.holding)
+    if domain is not None and not goes_on:
         of = next((n for n, level in enumerate(levels) if is_level(domain, level)), len(levels))
         _elastic_in(task, tree, domain, _cut(levels[:of]), search)
         return
