@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import chain, combinations, product
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 from attrs import frozen
-from hypothesis import assume, example, given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gangsched import InMemoryCluster, Node, NodeAdded, NodeName, Pod, PodAdded, presets
@@ -20,7 +19,7 @@ from gangsched.core.placement.task import Task
 from gangsched.core.placement.tree_walk import place_elastic, place_minimum
 from gangsched.core.records.gang import Gang
 from gangsched.core.scheduler import Scheduler
-from gangsched.primitives.gang_tree import HOST, SubGroup, Within
+from gangsched.primitives.gang_tree import SubGroup, Within
 from gangsched.primitives.standing import least_needed
 from support.examples import one_in
 

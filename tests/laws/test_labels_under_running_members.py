@@ -110,11 +110,11 @@ class Relabelled(Story):
         pods = (pod for pod in self.cluster.pods() if self.is_in(pod, group))
         return [pod for pod in pods if pod.node_name and pod.deleted_at is None]
 
-    def domain(self, level: str, name: str) -> str | None:
+    def domain(self, level: str | None, name: str) -> str | None:
         node = next((node for node in self.cluster.nodes() if node.name == name), None)
         if node is None:
             return None
-        return node.name if level == HOST else node.labels.get(level)
+        return node.name if level == HOST else node.labels.get(level or "")
 
     def domains(self, group: PodGroup) -> set[str | None]:
         assert group.topology is not None

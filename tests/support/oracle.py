@@ -294,7 +294,7 @@ class LawOracle:
         for uid, member in group.members.items():
             name = member.bound if member.hold is None else member.hold.node
             if member.counts and name in self.account.nodes:
-                values = {node.labels.get(topology.key) for node in self.account.nodes[name]}
+                values = {node.labels.get(topology.key or "") for node in self.account.nodes[name]}
                 if uid in gone:
                     now.append(values)
                 else:

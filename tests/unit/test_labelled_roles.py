@@ -110,10 +110,10 @@ def test_number_of_a_copy_is_the_value_of_a_label() -> None:
 
 @pytest.mark.parametrize("number", ["a", "1000", "-1", "01", "1.5", "٣", "9" * 99])
 def test_label_that_numbers_no_copy_is_a_problem(number: str) -> None:
-    problem = numbered().labels_problem({"app": "a", "replica": number})
+    problem = numbered().member_problem(None, {"app": "a", "replica": number}, "p")
     assert problem is not None
     assert problem.field == "labels['replica']"
-    assert numbered().labels_problem({"app": "a", "replica": "999"}) is None
+    assert numbered().member_problem(None, {"app": "a", "replica": "999"}, "p") is None
 
 
 def test_role_has_as_many_copies_as_its_members_number() -> None:

@@ -36,7 +36,7 @@ from gangsched.values.fields import (
 )
 from gangsched.values.reprs import pretty_repr, short_repr
 
-__all__ = ["Role", "as_minima", "check_minima", "pods_needed"]
+__all__ = ["Role", "as_minima", "check_minima", "has_slices", "pods_needed", "role_at"]
 
 
 def _as_requests(given: Mapping[str, str | int]) -> Resources:

@@ -239,10 +239,9 @@ def _slices(
     for first in range(0, number, size):
         path, least = f"{above}slice-{first // size}", min(size, number - first)
         below = _slices(f"{path}/", least, inner, group)
-        leaf = SubGroup(path, least, within=Within(level), group=group, role=path)
-        # those of its slices are its minimum
-        cut = evolve(leaf, least=0, role=None, children=below, slices=inner) if below else leaf
-        found.append(cut)
+        made = partial(SubGroup, path, within=Within(level), group=group)
+        # of one that is cut again, the slices have the minima
+        found.append(made(0, below, slices=inner) if below else made(least, role=path))
     return tuple(found)
 
 
