@@ -253,3 +253,18 @@ def test_node_that_moves_to_another_block_is_another_domain() -> None:
     host.tell(PodAdded(make_pod("late", group="g", cpu=2)))
     host.decide()
     assert "not within rack=b0/r0" in host.why()
+
+
+@pytest.mark.parametrize("levels", [(), LEVELS])
+def test_rack_of_a_role_is_required_on_the_one_node_of_its_gang(levels: Any) -> None:
+    host = Host(levels=levels)
+    host.tell(NodeAdded(make_node("bare", cpu=9)))
+    roles = {"x": Role(2, topology=Topology("rack"))}
+    group = PodGroup(name="g", roles=roles, topology=Topology("kubernetes.io/hostname"))
+    host.tell(PodGroupAdded(group))
+    host.tell(*[PodAdded(make_pod(f"p{n}", group="g", role="x", cpu=1)) for n in range(2)])
+    host.decide()
+    assert host.nodes() == [], "its node is in no rack"
+    host.tell(*nodes("b0/r0"))
+    host.decide()
+    assert host.nodes() == ["n0"]

@@ -14,7 +14,15 @@ from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.model._labelled_role import LabelledRole, role_by_labels, with_copies
 from gangsched.model._names import GroupKey, PreemptionPolicy, group_key
 from gangsched.model._restart_policy import RestartPolicy
-from gangsched.model._role import Role, as_minima, check_minima, has_slices, pods_needed, role_at
+from gangsched.model._role import (
+    Role,
+    as_minima,
+    check_minima,
+    has_slices,
+    is_leaf_or_other,
+    pods_needed,
+    role_at,
+)
 from gangsched.model._sequences import as_names
 from gangsched.model._slices import number_of, slice_of
 from gangsched.quantity import is_seconds
@@ -239,7 +247,7 @@ class PodGroup:
             raise InvalidPodGroupError(self.key, "priority", self.priority, "an int or None")
 
     def _check_has_no_pods(self) -> None:
-        for name in ("min_available", "roles", "min_resources", "bundle"):
+        for name in ("min_available", "roles", "labelled_roles", "min_resources", "bundle"):
             if value := getattr(self, name):
                 expected = "omitted: a group with min_groups has no pods of its own"
                 raise InvalidPodGroupError(self.key, name, value, expected)
@@ -315,7 +323,12 @@ class PodGroup:
         problem = None if by_labels is None else by_labels.problem(labels)
         if problem is not None:
             return InvalidPodGroupError(self.key, *problem)
-        if self._slices_of(self._own_path(role, labels))[0] and number_of(name, labels) is None:
+        path = self._own_path(role, labels)
+        names_copies = self.has_copies and not self.labelled_roles
+        if path and names_copies and not is_leaf_or_other(self.roles, path):
+            expected = "the role of a copy that the group has, such as decode/0/worker"
+            return InvalidPodGroupError(f"pod {self.namespace}/{name}", "role", role, expected)
+        if self._slices_of(path)[0] and number_of(name, labels) is None:
             expected = "a name that ends with its number, such as w-3, since its group has slices"
             return InvalidPodGroupError(f"pod {self.namespace}/{name}", "name", name, expected)
         return None

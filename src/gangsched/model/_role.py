@@ -36,7 +36,15 @@ from gangsched.values.fields import (
 )
 from gangsched.values.reprs import pretty_repr, short_repr
 
-__all__ = ["Role", "as_minima", "check_minima", "has_slices", "pods_needed", "role_at"]
+__all__ = [
+    "Role",
+    "as_minima",
+    "check_minima",
+    "has_slices",
+    "is_leaf_or_other",
+    "pods_needed",
+    "role_at",
+]
 
 
 def _as_requests(given: Mapping[str, str | int]) -> Resources:
@@ -181,6 +189,19 @@ def role_at(roles: Mapping[str, int | Role], path: str) -> Role | None:
     if not isinstance(role, Role):
         return None
     return role_at(role.roles, rest.partition("/")[2]) if rest else role
+
+
+def is_leaf_or_other(roles: Mapping[str, int | Role], path: str) -> bool:
+    """Return whether a path is that of a role of pods, or begins with no role that is stated."""
+    name, _slash, rest = path.partition("/")
+    role = roles.get(name)
+    if not isinstance(role, Role) or not role.roles:
+        return not rest or role is None
+    number, _slash, below = rest.partition("/")
+    is_copy = number.isascii() and number.isdigit() and str(int(number)) == number
+    if not is_copy or int(number) >= role.count:
+        return False
+    return below.partition("/")[0] in role.roles and is_leaf_or_other(role.roles, below)
 
 
 def _is_minimum(role: object) -> TypeGuard[Role]:

@@ -26,6 +26,8 @@ AWAITS_GROUPS: Final = "waiting for pod group"
 """How a reason begins that names another group, which has to start together with one."""
 
 _OF_ALL: Final = ("priority", "schedule_timeout", "preemption_policy")
+_MOST_LEVELS: Final = 16
+"""The most groups of groups above a group; a deeper tree is held, and not walked."""
 
 
 def family_tree(registry: PodGroupRegistry, root: GroupKey) -> SubGroup:
@@ -40,6 +42,8 @@ def _tree(
     if spec is not None and spec.min_groups is None:
         return evolve(under(group_tree(key, spec, None), key), is_copy=is_copy)
     children = [child for child in registry.children(key) if child not in above]
+    if len(above) >= _MOST_LEVELS:
+        children = []
     return SubGroup(
         key,
         0 if children else 1,  # nothing meets a parent that has no child
@@ -71,6 +75,10 @@ def family_problem(
     first: dict[str, PodGroup] = {}
     for each in (spec, *_below(registry, spec)):
         problem = _own_problem(registry, each, unclear)
+        if not problem and len(registry.above(each.key)) >= _MOST_LEVELS:
+            problem = (
+                f"pod group {each.key} is {_MOST_LEVELS} groups of groups or more below {root}"
+            )
         if problem:
             return problem
         for name in _OF_ALL:
@@ -94,9 +102,9 @@ def _own_problem(
     return f"pod group {spec.key} has a constraint that is not known: {problem}" if problem else ""
 
 
-def _below(registry: PodGroupRegistry, spec: PodGroup) -> Iterator[PodGroup]:
-    for key in registry.children(spec.key):
+def _below(registry: PodGroupRegistry, spec: PodGroup, levels: int = 1) -> Iterator[PodGroup]:
+    for key in registry.children(spec.key) if levels <= _MOST_LEVELS else ():
         child = registry.spec(key)
         if child is not None:
             yield child
-            yield from _below(registry, child)
+            yield from _below(registry, child, levels + 1)

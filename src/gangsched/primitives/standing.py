@@ -143,7 +143,8 @@ def least_needed(tree: SubGroup, lacks: Callable[[SubGroup], int]) -> int:
     below = [max(least_needed(child, lacks), 0) for child in tree.children]
     if tree.is_optional:
         below = sorted(below)[: tree.wanted]
-    return max(lacks(tree), sum(below))
+    # a child that does not exist lacks a member at least
+    return max(lacks(tree), sum(below) + tree.wanted - len(below))
 
 
 def of_leaves(held: Mapping[str, int], pending: Mapping[str, int] | None = None) -> CountsOf:
@@ -199,9 +200,19 @@ def can_be_met(
         lacks: Returns how many members a sub group lacks for its own minimum.
         pending: How many members of each leaf may get nodes, by key.
     """
-    if lacks(tree) > sum(pending.get(leaf.key, 0) for leaf in tree.leaves):
-        return False
-    return sum(can_be_met(child, lacks, pending) for child in tree.children) >= tree.wanted
+    return _able(tree, lacks, pending) is not None
+
+
+def _able(
+    tree: SubGroup, lacks: Callable[[SubGroup], int], pending: Mapping[str, int]
+) -> int | None:
+    """Return how many members may get nodes; None if they are too few. See R4."""
+    able, may_meet = 0 if tree.children else pending.get(tree.key, 0), 0
+    for child in tree.children:
+        may = _able(child, lacks, pending)
+        may_meet += may is not None
+        able += may or 0
+    return None if may_meet < tree.wanted or lacks(tree) > able else able
 
 
 def unmet(
@@ -244,14 +255,14 @@ class _Walk:
             self.lacking[tree.key] = own.least - own.held
         if shows and tree.key != OTHERS:
             self.rows[tree.key] = own
-        able, may_meet, met = pending, 0, 0
+        able, may_meet, met, counts = pending, 0, 0, tree.wanted != len(tree.children)
         for child in tree.children:
             may = self.able(child, shows=shows and not tree.is_optional)
             may_meet += may is not None
-            met += tree.is_optional and least_needed(child, self.lacks) <= 0
+            met += counts and least_needed(child, self.lacks) <= 0
             # an optional child that cannot start gets no more nodes
             able -= self._counts(child).pending - (may or 0)
-        if shows and tree.is_optional:
+        if shows and counts:
             self.rows[tree.key] = Row(tree.wanted, met, may_meet, is_of_children=True)
         if may_meet < tree.wanted:
             return None

@@ -25,6 +25,7 @@ from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.primitives.families import AWAITS_GROUPS, family_problem
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import PodGroupInfo
+from gangsched.primitives.quorum import brings_nearer
 from gangsched.primitives.standing import by_key, can_be_met, least_needed, unmet
 from gangsched.resources import NOTHING
 
@@ -135,7 +136,11 @@ def _split_family(
         return [r for r in pending if r.info is not None and r.info.was_scheduled], []
     if least_needed(gang.tree, by_key(needed)) <= 0:
         return pending, []
-    return [], pending if bundle_problem(state, gang) is None else []
+    if bundle_problem(state, gang) is None:
+        return [], pending
+    # what runs gets back what it has lost, and no more
+    back = [r for r in pending if r.info is not None and r.info.was_scheduled]
+    return [r for r in back if r.info is not None and brings_nearer(r.info, r.role)], []
 
 
 def _split_bundle(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gangsched.core.admission.lacking import lacking
+from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.queue.demand import Demand, Reach
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.records.trial import Lifted, Trial
@@ -15,7 +15,7 @@ from gangsched.core.state import State
 from gangsched.model import PreemptionPolicy
 from gangsched.primitives import quorum
 from gangsched.primitives.group_info import PodGroupInfo
-from gangsched.primitives.standing import by_key, least_needed
+from gangsched.primitives.standing import of_leaves, standing
 
 __all__ = ["helps", "may_evict", "may_preempt", "reach_of"]
 
@@ -50,17 +50,16 @@ def _may_displace(info: PodGroupInfo, unbound: Iterable[PodRecord]) -> bool:
 def may_evict(state: State, record: PodRecord) -> bool:
     """Return whether a pending member may evict: an elastic one only if that is allowed."""
     policy, info = state.settings.preemption, record.info
-    if policy is not None and record.gang.is_tree and _is_met(state, record.gang):
+    if policy is not None and record.gang.is_tree and _is_met(record.gang):
         return policy.elastic_members  # a child beyond those that are wanted
     if policy is None or info is None or not info.was_scheduled:
         return policy is not None
     return policy.elastic_members or quorum.brings_nearer(info, record.role)
 
 
-def _is_met(state: State, gang: Gang) -> bool:
-    """Return whether a root lacks no member, by the gang policy. O(groups)."""
-    needed = lacking(state, gang)
-    return least_needed(gang.tree, by_key(needed)) <= 0
+def _is_met(gang: Gang) -> bool:
+    """Return whether the members of a tree that hold nodes meet its minima. O(members)."""
+    return standing(gang.tree, of_leaves(holding_by_leaf(gang))).is_met
 
 
 def may_preempt(state: State, reach: Reach | None) -> bool:

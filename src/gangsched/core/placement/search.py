@@ -8,9 +8,8 @@ Where members read where the others are, that is a bound, and every order of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import product
-from typing import Any, NamedTuple, final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, final
 
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
@@ -30,6 +29,9 @@ from gangsched.primitives.packing.pack import (
 from gangsched.primitives.standing import can_be_met, least_needed
 
 __all__ = ["certain_minima", "explain", "search"]
+
+_MOST_PARTS: Final = 250
+"""The most sub groups of a tree that is searched: each is a call within that of the one before."""
 
 
 def search(
@@ -51,10 +53,16 @@ def search(
     if budget <= 0:
         task.gave_up = True
         return False
+    if sum(1 for _ in tree.sub_groups()) > _MOST_PARTS:
+        task.gave_up = True
+        return False
     left, point, is_placed = budget, task.save(), False
     for keys, domains in _ways(task, tree, under):
         if left <= 0:
             break
+        if domains is None:
+            left -= 1
+            continue
         steps, is_placed = 0, True
         if not (asks_late and is_like):  # of like members, counting was exact
             steps, is_placed = _Problem(task, keys, domains).solve(left)
@@ -89,36 +97,54 @@ def explain(
 
 def _ways(
     task: Task, tree: SubGroup, under: Domain
-) -> Iterator[tuple[frozenset[str], dict[str, Domain]]]:
+) -> Iterator[tuple[frozenset[str], dict[str, Domain] | None]]:
     """Yield every choice of sub groups, each with every choice of their domains.
 
-    Of choices that differ only in which of like sub groups is where, one is yielded.
+    Of choices that differ only in which of like sub groups is where, one is yielded. A choice that
+    has no domains at all is yielded with None: to find that out is a step, too.
     """
-    for keys in _choices(task, tree):
+    for keys in _choices(task, tree, more=_needs_more(task)):
+        is_found = False
         for domains, _number in _assignments(task, tree, keys, under, {}):
+            is_found = True
             yield keys, domains
+        if not is_found:
+            yield keys, None
 
 
-def _choices(task: Task, tree: SubGroup) -> Iterator[frozenset[str]]:
-    """Yield sets of sub groups, by key, that meet what each wants of its children."""
-    if not tree.children:
-        yield frozenset((tree.key,))
+def _choices(task: Task, tree: SubGroup, *, more: bool) -> Iterator[frozenset[str]]:
+    """Yield sets of sub groups, by key, that meet what each wants of its children.
+
+    Args:
+        task: The members.
+        tree: A sub group.
+        more: Whether more children may be needed than are wanted.
+    """
+    certain = {each.key for each in tree.certain()}
+    for chosen in _chosen(task, tree, more=more) if tree.is_optional else [tree.children]:
+        open_ones = [child for child in chosen if any(s.is_optional for s in child.sub_groups())]
+        keys = certain.union(*({s.key for s in child.certain()} for child in chosen))
+        yield from _of_each(task, open_ones, frozenset(keys), more=more)
+
+
+def _of_each(
+    task: Task, trees: Sequence[SubGroup], found: frozenset[str], *, more: bool
+) -> Iterator[frozenset[str]]:
+    """Yield sets of sub groups with each way to choose below some of them. Lazy: they are many."""
+    if not trees:
+        yield found
         return
-    for chosen in _chosen(task, tree):
-        for below in product(*(list(_choices(task, child)) for child in chosen)):
-            yield frozenset((tree.key,)).union(*below)
+    for below in _choices(task, trees[0], more=more):
+        yield from _of_each(task, trees[1:], found | below, more=more)
 
 
-def _chosen(task: Task, tree: SubGroup) -> Iterator[list[SubGroup]]:
+def _chosen(task: Task, tree: SubGroup, *, more: bool) -> Iterator[list[SubGroup]]:
     """Yield which children may be the ones that a sub group wants; of like ones, the first.
 
     Those that lack no member cost nothing, and those that lack members that do not exist are out.
     There are more than it wants if the minimum of the gang may need them.
     """
-    if not tree.is_optional:
-        yield list(tree.children)
-        return
-    there, more = task.numbers, _needs_more(task)
+    there = task.numbers
     free = [child for child in tree.children if not lacks(task, child)]
     free = free if more else free[: tree.wanted]
     others = [c for c in tree.children if lacks(task, c) and can_be_met(c, task.lacking, there)]
@@ -134,10 +160,12 @@ def _chosen(task: Task, tree: SubGroup) -> Iterator[list[SubGroup]]:
 
 
 def _needs_more(task: Task) -> bool:
-    """Return whether the gang lacks more members than the least that its children have to have."""
-    tree = task.gang.tree
-    below = sorted(max(least_needed(child, task.lacking), 0) for child in tree.children)
-    return task.lacking(tree) > sum(below[: tree.wanted])
+    """Return whether a sub group lacks more members than the least that its children have to."""
+    for tree in task.gang.tree.sub_groups():
+        below = sorted(max(least_needed(child, task.lacking), 0) for child in tree.children)
+        if tree.children and task.lacking(tree) > sum(below[: tree.wanted]):
+            return True
+    return False
 
 
 def _sums(total: int, most: list[int]) -> Iterator[tuple[int, ...]]:
