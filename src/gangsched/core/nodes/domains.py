@@ -78,7 +78,7 @@ class Domains:
         if level == HOST:
             return self.slots(under)
         if isinstance(under, int):
-            return [under]
+            return [under] if self.of(under, self.levels.chain(level)) is not None else []
         chain = self._chain(level, under)
         if len(chain) == len(under):
             return [under]
@@ -107,7 +107,8 @@ class Domains:
     def around(self, slot: int, level: str, under: Domain = EVERYWHERE) -> Domain | None:
         """Return the domain of a level within another one that has a node; None if none does."""
         if isinstance(under, int):
-            return under if slot == under else None
+            has_level = level == HOST or self.of(slot, self.levels.chain(level)) is not None
+            return under if slot == under and has_level else None
         path = self.of(slot, self._chain(level, under))
         if path is None or path[: len(under)] != under:
             return None
