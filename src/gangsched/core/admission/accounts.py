@@ -183,6 +183,13 @@ class Allowance:
             found = self._known[asked] = not self._ledger.exceeded_by(more, self._least)
         return found
 
+    def takes(self, record: PodRecord) -> bool:
+        """Count a member that starts if it is allowed; return whether it is."""
+        found = self.allows(record)
+        if found:
+            self.take(record)
+        return found
+
     def take(self, record: PodRecord) -> None:
         """Count a member that starts, whether it is allowed or not. O(1)."""
         if record.info is not None:

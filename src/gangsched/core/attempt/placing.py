@@ -7,7 +7,7 @@ none of them can promise a placement that another refuses.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from gangsched.core.admission import accounts
@@ -29,7 +29,7 @@ from gangsched.primitives.capacity import gap
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import HOLDING
-from gangsched.primitives.standing import of_leaves, standing
+from gangsched.primitives.standing import least_needed, of_leaves, standing
 from gangsched.profile import calls
 from gangsched.resources import NOTHING, Resources
 
@@ -174,14 +174,48 @@ def _place_more(state: State, gang: Gang, task: Task, needed: int, *, elastic: b
 
 
 def _over(task: Task, first: int, needed: int, allowance: accounts.Allowance) -> list[PodRecord]:
-    """Count members from *first* on; return those after *needed* that exceed a quota."""
+    """Count members from *first* on; return those after *needed* that exceed a quota.
+
+    Of a copy that starts, all members exceed it if its minimum does.
+    """
     over: list[PodRecord] = []
-    for number, (record, _slot) in enumerate(task.nodes[first:], first):
-        if number < needed or allowance.allows(record):
-            allowance.take(record)
-        else:
-            over.append(record)
+    for record, _slot in task.nodes[first:needed]:
+        allowance.take(record)
+    for least, members in _units(task, max(first, needed)):
+        starts = allowance.copy()
+        if least and not all(starts.takes(record) for record in members[:least]):
+            over += members
+            continue
+        for number, record in enumerate(members):
+            if number < least:
+                allowance.take(record)
+            elif not allowance.takes(record):
+                over.append(record)
     return over
+
+
+def _units(task: Task, first: int) -> Iterator[tuple[int, list[PodRecord]]]:
+    """Yield what starts from *first* on: each copy, with the size of its minimum, or a member."""
+    starting = {
+        leaf.key: copy
+        for copy in reversed([*task.gang.tree.copies()])  # the outer ones overwrite
+        if not copy.is_in(task.holding)
+        for leaf in copy.leaves
+    }
+    parts: dict[str, list[PodRecord]] = {}
+    for record, _slot in task.nodes[first:]:
+        copy = starting.get(record.leaf)
+        if copy is None:
+            yield 0, [record]
+        else:
+            parts.setdefault(copy.key, []).append(record)
+    for key, members in parts.items():
+        copy = starting[members[0].leaf]
+        assert copy.key == key
+        yield (
+            min(least_needed(copy, lambda sub: task.minima.get(sub.key, 0)), len(members)),
+            members,
+        )
 
 
 def enough(gang: Gang, ready: Sequence[PodRecord]) -> bool:
