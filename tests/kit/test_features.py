@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from attrs import evolve
 
+from gangsched import presets
 from gangsched.errors import InvalidValueError
 from gangsched.testing import (
     AddNode,
@@ -19,10 +21,14 @@ from gangsched.testing import (
     PlainPod,
     PutParent,
     RemoveParent,
+    SchedulerSpec,
     Settle,
+    Start,
     Step,
+    Stop,
     SubmitPods,
     Tick,
+    adapt,
     check_steps,
 )
 from gangsched.testing._plain_pod import FEATURES
@@ -319,6 +325,13 @@ LEGAL: dict[str, tuple[tuple[Shown, ...], tuple[Step, ...]]] = {
             *(parent("p", 3), Settle()),
         ),
     ),
+    "one more child of a family that has started, and needs more by now": (
+        (whole("g", "h"), whole("g", "h", "i")),
+        (
+            *(AddNode("n1", {"gpu": 6}), parent("p", 2), child("g"), child("h"), child("i")),
+            *(Tick(), parent("p", 4), Tick()),
+        ),
+    ),
     "a running child without its parent": (
         (whole("g"), on(g0="n1"), whole("g")),
         (A, parent("p", 1), child("g"), Tick(), BindFails("g1"), RemoveParent("p"), Settle()),
@@ -359,6 +372,23 @@ LEGAL: dict[str, tuple[tuple[Shown, ...], tuple[Step, ...]]] = {
 def test_check_steps_accepts_legal_use_of_features(what: str) -> None:
     script, steps = LEGAL[what]
     check_steps(declares(*script), *steps)
+
+
+def test_member_of_a_family_may_start_before_its_own_backoff_is_over() -> None:
+    spec = SchedulerSpec(min_backoff=5.0)
+    script = (whole("g"), on(g0="n1"), whole("g"))
+    steps: list[Step] = [A, child("g"), Tick(), BindFails("g1"), Tick()]
+    check_steps(declares(*script), parent("p", 1), *steps, spec=spec)
+    steps[1] = SubmitPods(tuple(evolve(pod, parent=None) for pod in child("g").pods))
+    with pytest.raises(LawViolation, match="before its backoff of 5 s is over"):
+        check_steps(declares(*script), *steps, spec=spec)
+
+
+def test_parents_change_while_the_scheduler_is_stopped() -> None:
+    adapter = adapt(presets.gang)()
+    steps = (A, parent("q", 1), child("g"), child("h", "q"))
+    check_steps(lambda: adapter, *steps, Stop(), parent("p", 1), RemoveParent("q"), Start(), Tick())
+    assert set(adapter.placements()) == {"g0", "g1"}
 
 
 def test_undeclared_features_are_neither_passed_nor_checked() -> None:

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from gangsched import (
     Bind,
     NodeAdded,
+    PodAdded,
+    PodGroup,
     PodGroupAdded,
     Role,
     SchedulingUnit,
@@ -18,7 +20,7 @@ from gangsched import (
     gang,
     presets,
 )
-from gangsched.testing import make_node
+from gangsched.testing import make_node, make_pod
 from support.driver import Driver
 from support.gangs import members, node, specify, where
 from support.story import Story
@@ -91,3 +93,19 @@ def test_member_or_copy_goes_elsewhere_once_the_preferred_domain_is_full(inner: 
     story.tell(*gang("serve", cpu=1, roles={"decode": replica}).events())
     story.decide()
     assert sorted(story.bound.values()) == ["n0", "n0", "n1", "n1", "n2"]
+
+
+def test_elastic_member_of_a_further_child_goes_elsewhere_than_its_minimum() -> None:
+    story = Story(presets.gang)
+    for number, rack in enumerate("abc"):
+        node = make_node(f"n{number}", cpu=2, labels={"rack": rack})
+        story.tell(NodeAdded(node))
+    family = PodGroup(name="family", min_groups=1)
+    story.tell(PodGroupAdded(family))
+    for name in ("first", "further"):
+        topology = Topology("rack", required=False)
+        group = PodGroup(name=name, parent=family.key, min_available=2, topology=topology)
+        pods = [make_pod(f"{name}-{number}", cpu=1, group=name) for number in range(3)]
+        story.tell(PodGroupAdded(group), *map(PodAdded, pods))
+        story.decide()
+    assert sorted(story.bound.values()) == ["n0", "n0", "n1", "n1", "n2", "n2"]

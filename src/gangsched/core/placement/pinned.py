@@ -7,6 +7,7 @@ keep no others at their domain.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, final
 
 from attrs import frozen
@@ -53,6 +54,7 @@ def pinned_to(
     table: NodeTable,
     under: Domain = EVERYWHERE,
     level: str | None = None,
+    placed: Iterable[int] = (),
 ) -> list[Domain] | None:
     """Return the domains in which members of a sub group run; None if none of them runs.
 
@@ -67,6 +69,7 @@ def pinned_to(
         table: The nodes.
         under: The domain that was chosen for the sub group above it.
         level: Of which level the domains are; None for that of the constraint.
+        placed: The nodes of members that count as if they ran.
     """
     within = tree.within
     assert within is not None
@@ -74,6 +77,7 @@ def pinned_to(
     keys = {leaf.key for leaf in tree.leaves}
     members = gang.members.values()
     slots = [r.slot for r in members if r.leaf in keys and r.slot >= 0 and r.state in HOLDING]
+    slots += placed
     if not slots:
         return None
     found = dict.fromkeys(table.domains.around(slot, level, under) for slot in slots)

@@ -148,6 +148,12 @@ class Task:
         """Return the domains in which members of a sub group run; see ``pinned_to``."""
         return pinned_to(self.gang, tree, self.table, under, level)
 
+    def around(self, tree: SubGroup, under: Domain, level: str) -> list[Domain]:
+        """Return the domains of a level in which members of a sub group run, or are placed."""
+        keys = {leaf.key for leaf in tree.leaves}
+        placed = [slot for record, slot in self.nodes if record.leaf in keys]
+        return pinned_to(self.gang, tree, self.table, under, level, placed) or []
+
     def levels(self, within: Within) -> tuple[str, ...]:
         """Return the levels that a constraint tries, the finest first; the cluster left out."""
         if within.required and within.prefer is None:

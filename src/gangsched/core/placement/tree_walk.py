@@ -17,7 +17,7 @@ from attrs import evolve
 
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
-from gangsched.core.placement.fill import capacity, fewest, fewest_domains, is_level
+from gangsched.core.placement.fill import capacity, fewest, fewest_domains
 from gangsched.core.placement.task import Task
 from gangsched.primitives.gang_tree import Slices, SubGroup
 from gangsched.primitives.standing import can_be_met
@@ -200,22 +200,17 @@ def place_elastic(
         _elastic_in(task, tree, under, slices, search)
         return
     levels = task.levels(within)
-    # what prefers a domain goes elsewhere once members of it run there
-    goes_on = not (within.required and within.prefer is None) and tree.is_in(task.holding)
-    if domain is not None and not goes_on:
-        of = next((n for n, level in enumerate(levels) if is_level(domain, level)), len(levels))
-        _elastic_in(task, tree, domain, _cut(levels[:of]), search)
+    if domain is not None and within.required and within.prefer is None:
+        _elastic_in(task, tree, domain, (), search)
         return
-    held = task.pinned(tree, under)
-    if held is None and within.required:
+    if domain is None and within.required and task.pinned(tree, under) is None:
         best = next(options(task, tree, under), None)
         if best is not None:
             _elastic_in(task, tree, *best, search)
         return
-    for number, level in enumerate(levels if held is not None else ()):
-        cut = _cut(levels[:number])
-        for each in task.pinned(tree, under, level) or ():
-            _elastic_in(task, tree, each, cut, search)
+    for number, level in enumerate(levels):
+        for each in task.around(tree, under, level):
+            _elastic_in(task, tree, each, _cut(levels[:number]), search)
     if not within.required:
         task.failed = task.diagnosis = None  # other nodes will do
         _elastic_in(task, tree, under, _cut(levels), search)
