@@ -25,6 +25,7 @@ from gangsched.core.placement.copies import shortage_of_surplus
 from gangsched.core.placement.proof import (
     Proof,
     given_up,
+    is_barred,
     member_that_fits_nowhere,
     proof,
     why_not,
@@ -227,8 +228,8 @@ def _fail_unplaced(
     if gang.backoff_until > state.records.now:
         return  # it has failed for another member meanwhile
     known: Proof | None = None
-    # that one of them fits says nothing of its copy
-    if any(copy.is_in((members[0].leaf,)) for copy in gang.tree.copies()):
+    # that one of them fits says nothing of its copy; if a filter refuses it everywhere, that does
+    if not is_barred(found) and any(copy.is_in((members[0].leaf,)) for copy in gang.tree.copies()):
         needed = lacking(state, gang)
         task = Task(gang, members, state.records, state.cycle, needed)
         known = shortage_of_surplus(task) or proof

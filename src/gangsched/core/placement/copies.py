@@ -30,9 +30,6 @@ _Like: TypeAlias = Mapping[object, Sequence[SubGroup]]
 
 def shortage_of_surplus(task: Task) -> Shortage | None:
     """Return how many copies fit of the first role of which not all do; None if that is unknown."""
-    classes = {c for pool in task.pools.values() for c in pool}
-    if not all(pod_class.memo.refresh().total for pod_class in classes):
-        return None  # the reason is that a member fits on no node
     found = (shortage_of_copies(task, role, of_all=True) for role in task.gang.tree.sub_groups())
     return next(filter(None, found), None)
 

@@ -32,7 +32,7 @@ from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.packing.pack import Impossible, Packed
 from gangsched.primitives.standing import least_needed
 
-__all__ = ["Proof", "given_up", "member_that_fits_nowhere", "proof", "why_not"]
+__all__ = ["Proof", "given_up", "member_that_fits_nowhere", "is_barred", "proof", "why_not"]
 
 Proof: TypeAlias = Shortage | SearchBudgetExhausted
 
@@ -60,6 +60,12 @@ def proof(task: Task, budget: int) -> Proof | None:
     if asks_late:
         return _of_search(task, needed, budget)
     return _of_domains(task, budget) if tree.is_bound else _of_packing(task, budget)
+
+
+def is_barred(found: Diagnosis) -> bool:
+    """Return whether every node refuses a member for another reason than capacity."""
+    others = (nodes for why, nodes in found.reasons if not why.startswith(_OF_CAPACITY))
+    return bool(found.reasons) and sum(others) >= found.nodes
 
 
 def given_up(task: Task, needed: int) -> SearchBudgetExhausted | None:
