@@ -46,7 +46,7 @@ from support.trees import (
     fits,
     tree_of,
     units,
-    waiting_units,
+    unmet_units,
     ways,
 )
 
@@ -211,8 +211,9 @@ def check_start(case: Case, story: Trees) -> None:
         return
     assert min(cpu for cpu, _rack in case.free(on).values()) >= 0
     assert case.fits(tree, (), on), "a topology is broken"
-    for unit in waiting_units(tree, set(on)):
-        for some in ways(unit, set()):
+    for unit in unmet_units(tree, on):
+        # one of which a part runs gets the others together or one by one
+        for some in () if unit.pods.intersection(on) else ways(unit, ()):
             assert not case.fits(tree, some, on), f"{unit.name} has room"
     for uid in alone(tree, frozenset(on)):
         assert not case.fits(tree, [uid], on), f"{uid} has room"

@@ -34,7 +34,7 @@ __all__ = [
     "of",
     "tree_of",
     "units",
-    "waiting_units",
+    "unmet_units",
     "ways",
 ]
 
@@ -265,20 +265,15 @@ def _further(part: Part, held: Uids) -> Iterator[Uids]:
     """Yield what may start next, once the minima below a part are met: a pod, or a unit."""
     for uid in alone(part, held):
         yield frozenset([uid])
-    for unit in [unit for child in part.children for unit in waiting_units(child, held)]:
-        yield from ways(unit, ())
+    for unit in [unit for child in part.children for unit in unmet_units(child, held)]:
+        yield from ways(unit, held)
 
 
-def waiting_units(part: Part, held: Collection[PodUID]) -> list[Part]:
-    """Return the units at or below a part of which no pod holds a node; none below another one.
-
-    Those below a unit of which a part runs wait for the rest of it.
-    """
-    if part.is_unit and not part.pods.intersection(held):
-        return [part]
+def unmet_units(part: Part, held: Collection[PodUID]) -> list[Part]:
+    """Return the units at or below a part that are not met; none below another one."""
     if part.is_unit and not part.is_met(held):
-        return []
-    return [unit for child in part.children for unit in waiting_units(child, held)]
+        return [part]
+    return [unit for child in part.children for unit in unmet_units(child, held)]
 
 
 def alone(part: Part, held: Uids) -> Iterator[PodUID]:

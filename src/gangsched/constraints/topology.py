@@ -20,16 +20,17 @@ def _check_prefer(owner: Topology, _attribute: object, value: Any) -> None:
 
 
 def _as_slices(given: Mapping[str, int] | Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    value: Any = given.items() if isinstance(given, Mapping) else given
+    value = cast("Any", given.items() if isinstance(given, Mapping) else given)
     try:
         return tuple([(level, size) for level, size in value])
     except (TypeError, ValueError):
         return cast("tuple[tuple[str, int], ...]", given)
 
 
-def _check_slices(owner: Topology, _attribute: object, value: Any) -> None:
+def _check_slices(owner: Topology, _attribute: object, given: object) -> None:
     whole, levels = 0, {owner.key}
-    for level, size in value if isinstance(value, tuple) else ((None, None),):
+    value = cast("tuple[tuple[Any, Any], ...]", given)
+    for level, size in value if isinstance(given, tuple) else ((None, None),):
         if not isinstance(level, str) or not level or type(size) is not int or size < 1:
             raise InvalidValueError("slices", value, "a mapping of labels to sizes >= 1")
         if level in levels:

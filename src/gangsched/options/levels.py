@@ -27,16 +27,14 @@ class Levels:
     """The topologies of a cluster, each as label keys from the coarsest level to the finest."""
 
     topologies: tuple[tuple[str, ...], ...] = ()
-    _chains: dict[str, tuple[str, ...]] = field(init=False, eq=False, repr=False)
+    _chains: dict[str, tuple[str, ...]] = field(
+        init=False, factory=dict[str, tuple[str, ...]], eq=False, repr=False
+    )
 
     def __attrs_post_init__(self) -> None:
         for keys in self.topologies:
             for number, key in enumerate(keys, 1):
                 self._chains[key] = keys[:number]
-
-    @_chains.default
-    def _no_chains(self) -> dict[str, tuple[str, ...]]:
-        return {}
 
     def chain(self, key: str) -> tuple[str, ...]:
         """Return the levels down to one, itself last; only itself if it stands alone. O(1)."""
