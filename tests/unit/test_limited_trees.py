@@ -11,6 +11,7 @@ from gangsched import (
     GroupKey,
     MatchPolicy,
     NodeAdded,
+    NodeDeleted,
     NodeName,
     Pod,
     PodAdded,
@@ -51,11 +52,47 @@ class Host(ImmediateHost):
         )
         self.tell(NodeAdded(make_node("n", cpu=50)))
 
+    def end_node(self, name: str) -> None:
+        self.tell(NodeDeleted(NodeName(name)))
+
     def why(self, subject: str = "default/serve") -> str:
         return str(self.scheduler.why(subject))
 
 
 # Quotas -----------------------------------------------------------------------------------------
+
+
+def test_copy_that_exceeds_a_quota_keeps_no_single_member_waiting() -> None:
+    host = Host(limit=5)
+    copies = Role(2, minimum=1, roles={"w": 3})
+    host.tell(*gang("serve", roles={"x": copies, "y": Role(2, minimum=1)}, cpu=1).events())
+    assert "serve-y-1" in host.decide()
+    assert "exceeded quota team: requested cpu=3, used cpu=5" in host.why()
+
+
+def test_members_that_a_quota_keeps_out_start_once_it_has_room() -> None:
+    host = Host(limit=8)
+    host.end_node("n")
+    host.tell(NodeAdded(make_node("z", cpu=2, labels={"only": "z"})))
+    elsewhere = evolve(make_pod("z0", group="z", cpu=2), node_selector={"only": "z"})
+    host.tell(PodGroupAdded(PodGroup(name="z", min_available=1)), PodAdded(elsewhere))
+    host.decide()
+    host.tell(*[NodeAdded(make_node(f"n{n}", cpu=cpu)) for n, cpu in enumerate((4, 2, 4))])
+    root = PodGroup(name="root", min_groups=1)
+    host.tell(PodGroupAdded(root))
+    host.tell(PodGroupAdded(PodGroup(name="a", roles={"x": 1}, parent=root.key)))
+    host.tell(PodGroupAdded(PodGroup(name="b", min_available=2, parent=root.key)))
+    host.tell(*[PodAdded(make_pod(f"b{n}", group="b", cpu=2)) for n in range(2)])
+    host.decide()
+    host.tell(*[PodAdded(make_pod(f"a{n}", group="a", role="x", cpu=1)) for n in range(2)])
+    host.tell(*[PodAdded(make_pod(f"c{n}", group="b", cpu=2)) for n in range(2)])
+    host.decide()
+    before = {pod.name for pod in host.cluster.pods() if pod.node_name}
+    assert "exceeded quota team" in host.why("default/root")
+    host.end("z0")
+    host.decide()
+    after = {pod.name for pod in host.cluster.pods() if pod.node_name}
+    assert after - before, "the quota has room for 2 CPUs again, and the nodes do"
 
 
 @pytest.mark.parametrize(("limit", "started"), [(3, 0), (4, 4), (5, 4), (6, 6)])

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from attrs import define, evolve
 
+from gangsched.core.admission.accounts import kept_out
 from gangsched.core.admission.lacking import lacking
 from gangsched.core.attempt.commit import commit
 from gangsched.core.attempt.ends import Failure, Tried, fail
@@ -194,6 +195,10 @@ def fail_alone(
         proof: That the search for a place of their copy was given up; None if it was not.
     """
     left = [r for r in pods if r.state is _UNSCHEDULED and r not in refused]
+    out = kept_out(state, gang, left)
+    if out and len(out) == len(left) < len(pods):
+        return  # others started; that these wait for a quota is found when the gang is settled
+    left = [record for record in left if record not in out] or left
     if refused and not left:
         _fail_refused(state, gang, refused)
         return

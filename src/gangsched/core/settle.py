@@ -204,7 +204,7 @@ def _place_pending(state: State, gang: Gang, before: str) -> None:
         demand = demand_of(state, gang)
     if demand is not None and _is_parked(state, gang, demand):  # 7
         if has_quotas:
-            accounts.stop_waiting(state, gang)
+            accounts.note_kept_out(state, gang, gang.pending.values())
         queue.put(gang, QueuePlace.PARKED, demand)
         state.reservation.note_parked(gang)
         return

@@ -139,6 +139,34 @@ def stop_waiting(state: State, gang: Gang) -> None:
         state.records.quotas.stop_waiting(key)
 
 
+def kept_out(state: State, gang: Gang, members: Iterable[PodRecord]) -> dict[PodRecord, str]:
+    """Return the members of a tree that a quota keeps out by themselves, and why. O(members).
+
+    They are left out of what the tree asks of nodes, and try again once the quota has room.
+    """
+    quotas = state.records.quotas
+    if not quotas.is_used or not (gang.is_tree or gang.tree.has_copies):
+        return {}
+    found: dict[PodRecord, str] = {}
+    known: dict[tuple[GroupKey, Resources], str] = {}
+    for record in members:
+        if record.info is not None:
+            asked = record.info.key, record.pod.requests
+            if asked not in known:
+                known[asked] = quotas.exceeded_by(dict((asked,)))
+            if known[asked]:
+                found[record] = known[asked]
+    return found
+
+
+def note_kept_out(state: State, gang: Gang, members: Iterable[PodRecord]) -> None:
+    """Note which groups of a gang that waits for nodes wait for a quota, too. O(members)."""
+    stop_waiting(state, gang)
+    for record, why in kept_out(state, gang, members).items():
+        if record.info is not None:
+            state.records.quotas.wait(record.info.key, why)
+
+
 def note_left(state: State, gang: Gang) -> None:
     """Note that a gang left the queue: without a node it does not use what it was admitted for."""
     ledger = state.records.quotas

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from gangsched.core.admission.accounts import kept_out
 from gangsched.core.admission.lacking import Lacks, lacking, lacks_of, more_needed, rests
 from gangsched.core.admission.restarts import denial, held_copies
 from gangsched.core.attempt.placing import wanted_in_all
@@ -45,6 +46,9 @@ def demand_of(state: State, gang: Gang) -> Demand:
     """Return what a gang asks for; equal for gangs that fail alike. O(pending members)."""
     tree, lacks = gang.tree, lacks_of(state, gang)
     alone, together = _split(state, gang, lacks)
+    out = kept_out(state, gang, alone)
+    if out:
+        alone = [record for record in alone if record not in out]
     reach = reach_of(state, gang, together or alone)
     # where running members keep the others is the gang's own, and part of what it asks for
     pinned = [pinned_to(gang, each, state.table) for each in tree.constrained]
