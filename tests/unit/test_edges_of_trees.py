@@ -179,3 +179,25 @@ def test_member_that_no_node_takes_is_the_reason_of_a_further_copy() -> None:
     host.decide()
     assert host.on == ["a-0"]
     assert "node affinity/selector" in host.why("b")
+
+
+@pytest.mark.parametrize(("size", "starts"), [(2, True), (3, False)])
+def test_sibling_takes_the_place_of_a_parent_that_wants_more_children_than_there_are(
+    size: int, starts: bool
+) -> None:
+    host = Host(2)
+    host.group("root", min_groups=1)
+    inner = PodGroup(name="inner", min_groups=1, parent=ROOT)
+    host.tell(PodGroupAdded(inner))
+    host.group("a", min_available=1, parent=inner.key)
+    host.pods("a", None, 0)
+    host.decide()
+    host.tell(PodGroupUpdated(evolve(inner, min_groups=2)))
+    host.group("b", min_available=1, parent=ROOT)
+    host.pods("b", None, size)
+    host.decide()
+    assert host.on == (["a-0", "b-0"] if starts else ["a-0"])
+    host.group("c", min_available=1, parent=inner.key)
+    host.pods("c", None, 0)
+    host.decide()
+    assert "c-0" in host.on

@@ -65,8 +65,14 @@ def place_minimum(
 
 
 def lacks(task: Task, tree: SubGroup) -> bool:
-    """Return whether a sub group, or one below it, needs more members than those that run."""
-    return any(task.minima.get(sub.key, 0) > 0 for sub in tree.sub_groups())
+    """Return whether a sub group, or one below it, needs more members than those that run.
+
+    One that wants more children than there are does.
+    """
+    return any(
+        task.minima.get(sub.key, 0) > 0 or sub.wanted > len(sub.children)
+        for sub in tree.sub_groups()
+    )
 
 
 def _minimum_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices, search: Search) -> bool:
@@ -88,6 +94,8 @@ def _minimum_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices, sear
                 break
         elif met + left < tree.wanted:
             return False
+    if met < tree.wanted:
+        return False  # a child that it wants does not exist
     return _more(task, tree, task.lacking(tree), domain, slices) <= 0
 
 
