@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -106,14 +105,18 @@ def test_no_more_binds_are_under_way_than_max_binds(shell: type[Shell], most: in
             under_way[0] += change
             peak[0] = max(peak[0], under_way[0])
 
+    # a bind ends once as many are under way as may be
+    all_of_them, meeting = threading.Barrier(most, timeout=HANG), asyncio.Barrier(most)
+
     def blocked(_bind: Bind) -> None:
         count(1)
-        time.sleep(0.002)
+        all_of_them.wait()
         count(-1)
 
     async def awaited(_bind: Bind) -> None:
         count(1)
-        await asyncio.sleep(0.002)
+        async with asyncio.timeout(HANG):
+            await meeting.wait()
         count(-1)
 
     bind: Any = blocked if shell is Blocking else awaited

@@ -43,7 +43,16 @@ from gangsched.primitives.quorum import MatchPolicy
 from gangsched.primitives.standing import by_key, least_needed, unmet
 from gangsched.resources import NOTHING
 
-__all__ = ["Allowance", "ask_waiting", "charge", "denial", "note_left", "stop_waiting"]
+__all__ = [
+    "Allowance",
+    "ask_waiting",
+    "charge",
+    "denial",
+    "kept_out",
+    "note_kept_out",
+    "note_left",
+    "stop_waiting",
+]
 
 _Request: TypeAlias = tuple[str | None, Resources]
 """The role of a member, and what it requests."""
