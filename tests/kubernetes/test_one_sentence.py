@@ -100,7 +100,7 @@ CAUSES: Final = {
     "gated-labels": Cause(_GATED, "gated", last=GATE, field=False),
     "incomplete": Cause(_INCOMPLETE, "incomplete", {}, minimum=3),
     "incomplete-labels": Cause(_INCOMPLETE, "incomplete", minimum=3, field=False),
-    "bundle": Cause(_BUNDLE, "pending", {}, bundle='["sentences/bundle", "sentences/other"]'),
+    "bundle": Cause(_BUNDLE, "incomplete", {}, bundle='["sentences/bundle", "sentences/other"]'),
     "quota": Cause(_QUOTA, "over_quota", {}, pods=_WANT_QUOTA),
     "quota-labels": Cause(_QUOTA, "over_quota", pods=_WANT_QUOTA, field=False),
     "full": Cause(_FULL, "pending", {}, pods=_LARGE),

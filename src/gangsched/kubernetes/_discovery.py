@@ -99,15 +99,29 @@ class DiscoveryFailed(GangschedError):
         return f"GET {self.path}: status {self.status}: {self.message}"
 
 
-async def discover(api: Api) -> tuple[Dialect, ...]:
+async def discover(
+    api: Api, answered: dict[str, list[Dialect]] | None = None
+) -> tuple[Dialect, ...]:
     """Return the APIs of pod groups that the cluster serves, in the order of ``API_GROUPS``.
+
+    Args:
+        api: The API server.
+        answered: What is known of API groups by name. Those are not asked for again, and what is
+            found of others is entered, also if this raises.
 
     Raises:
         ConnectionLost: There is no answer.
         DiscoveryFailed: An answer is neither a success nor 404.
         UnexpectedAnswer: An answer is not of the expected form.
     """
-    found = await together(*(_dialects(api, group) for group in API_GROUPS))
+    known = {} if answered is None else answered
+
+    async def ask(group: str) -> list[Dialect]:
+        if group not in known:
+            known[group] = await _dialects(api, group)
+        return known[group]
+
+    found = await together(*map(ask, API_GROUPS))
     return tuple(dialect for of_group in found for dialect in of_group)
 
 

@@ -386,9 +386,10 @@ class Shell:
         self, tasks: Tasks, owner: Owner, pauses: Pauses, *, pace: float = 0.0
     ) -> None:
         """Start to watch everything; *pace* is that of the watch of pods."""
+        answered: dict[str, list[Dialect]] = {}
         while True:
             try:
-                dialects = await discover(self._api)
+                dialects = await discover(self._api, answered)
                 self._undiscovered = None
                 break
             except ConnectionLost as lost:
