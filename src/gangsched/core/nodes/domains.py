@@ -40,7 +40,7 @@ class Domains:
 
     def __init__(self, nodes: Sequence[Node | None], levels: Levels = NO_LEVELS) -> None:
         self._nodes = nodes
-        self.levels = levels
+        self.levels: Levels = levels
         self._slots: dict[Chain, dict[Path, dict[int, None]]] = {}
         self._below: dict[Chain, dict[Path, dict[Path, None]]] = {}
 
