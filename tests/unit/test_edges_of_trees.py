@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 
@@ -34,9 +36,9 @@ class Host(ImmediateHost):
         for number, cpu in enumerate(cpus):
             self.tell(NodeAdded(make_node(f"n{number}", cpu=cpu)))
 
-    def group(self, name: str, **given: object) -> None:
+    def group(self, name: str, **given: Any) -> None:
         """Add a group."""
-        self.tell(PodGroupAdded(PodGroup(name=name, **given)))  # type: ignore[arg-type]
+        self.tell(PodGroupAdded(PodGroup(name=name, **given)))
 
     def pods(self, group: str, role: str | None, *cpus: int, priority: int = 0) -> None:
         """Add pods of a group and a role, each of so many CPUs."""

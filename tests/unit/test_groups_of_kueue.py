@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from gangsched.errors import InvalidPodGroupError
+from gangsched.events import PodAdded
 from gangsched.kubernetes import read_notification
 from gangsched.membership import ADMISSION_SPELLINGS, SPELLINGS, Membership, Source, membership
 from gangsched.model import GroupKey, Pod
@@ -141,7 +142,8 @@ def of_pod_sets(**annotations: str) -> Pod:
     pod = member("p", 1)
     pod["metadata"]["annotations"] |= {TOGETHER: "lws"} | annotations
     found = read_notification({"type": "ADDED", "object": pod}, scheduler_names=None)
-    return found.event.pod  # type: ignore[union-attr]
+    assert isinstance(found.event, PodAdded)
+    return found.event.pod
 
 
 def test_pod_sets_in_one_domain_hold_a_pod_for_which_kueue_has_chosen_no_nodes() -> None:

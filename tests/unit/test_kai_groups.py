@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gangsched import LabelSelector, ManifestError, PodGroup, Role, membership
+from gangsched import LabelSelector, ManifestError, PodGroup, PodGroupAdded, Role, membership
 from gangsched.manifests import NoteKind
 from gangsched.simulation import load_manifests
 from support.trees_of_peers import (
@@ -381,6 +381,6 @@ spec:
 def test_file_has_groups_of_kai() -> None:
     workload = load_manifests(FILE, file="kai.yaml")
     (arrival,) = workload.arrivals
-    assert arrival.event.group == group_in(  # type: ignore[union-attr]
-        kai([leaf("r-0", 1), leaf("r-1", 1)], minSubGroup=1)
-    )
+    assert isinstance(arrival.event, PodGroupAdded)
+    expected = group_in(kai([leaf("r-0", 1), leaf("r-1", 1)], minSubGroup=1))
+    assert arrival.event.group == expected

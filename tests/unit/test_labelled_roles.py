@@ -131,8 +131,9 @@ def test_role_has_as_many_copies_as_its_members_number() -> None:
 def test_malformed_path_is_refused(role: str, number: str | None) -> None:
     with pytest.raises(InvalidValueError):
         LabelledRole(role, number=number)
+    no_role: Any = role
     with pytest.raises(InvalidPodGroupError):
-        PodGroup(name="g", min_available=1, labelled_roles=[role])  # type: ignore[list-item]
+        PodGroup(name="g", min_available=1, labelled_roles=[no_role])
 
 
 # Decisions --------------------------------------------------------------------------------------

@@ -226,10 +226,10 @@ def test_levels_that_are_malformed_are_refused(given: Any) -> None:
         as_levels(given)
 
 
-def test_preferred_level_is_another_one() -> None:
-    for wrong in ("rack", "", 7):
-        with pytest.raises(InvalidValueError, match="prefer"):
-            Topology("rack", prefer=wrong)  # type: ignore[arg-type]
+@pytest.mark.parametrize("wrong", ["rack", "", 7])
+def test_preferred_level_is_another_one(wrong: Any) -> None:
+    with pytest.raises(InvalidValueError, match="prefer"):
+        Topology("rack", prefer=wrong)
 
 
 def test_levels_come_from_a_configuration_file_and_from_a_recipe() -> None:

@@ -19,9 +19,8 @@ from gangsched.model._role import (
     as_minima,
     check_minima,
     has_slices,
-    is_leaf_or_other,
+    leaf_at,
     pods_needed,
-    role_at,
 )
 from gangsched.model._sequences import as_names
 from gangsched.model._slices import number_of, slice_of
@@ -307,8 +306,8 @@ class PodGroup:
         """Return the slices of a role, by its path, and how many members they are about."""
         if not self.roles:
             return () if self.topology is None else self.topology.slices, self.min_available
-        role = role_at(self.roles, path or "")
-        if role is None or role.roles or role.topology is None:
+        role = leaf_at(self.roles, path or "")
+        if not isinstance(role, Role) or role.topology is None:
             return (), 0
         return role.topology.slices, role.needed
 
@@ -325,7 +324,8 @@ class PodGroup:
             return InvalidPodGroupError(self.key, *problem)
         path = self._own_path(role, labels)
         names_copies = self.has_copies and not self.labelled_roles
-        if path and names_copies and not is_leaf_or_other(self.roles, path):
+        is_stated = path is not None and path.partition("/")[0] in self.roles
+        if names_copies and is_stated and leaf_at(self.roles, path or "") is None:
             expected = "the role of a copy that the group has, such as decode/0/worker"
             return InvalidPodGroupError(f"pod {self.namespace}/{name}", "role", role, expected)
         if self._slices_of(path)[0] and number_of(name, labels) is None:

@@ -41,9 +41,8 @@ __all__ = [
     "as_minima",
     "check_minima",
     "has_slices",
-    "is_leaf_or_other",
+    "leaf_at",
     "pods_needed",
-    "role_at",
 ]
 
 
@@ -182,26 +181,15 @@ def has_slices(roles: Mapping[str, int | Role]) -> bool:
     )
 
 
-def role_at(roles: Mapping[str, int | Role], path: str) -> Role | None:
-    """Return the role at a path, such as ``decode/0/worker``; None for none, or a number."""
-    name, _slash, rest = path.partition("/")
-    role = roles.get(name)
-    if not isinstance(role, Role):
-        return None
-    return role_at(role.roles, rest.partition("/")[2]) if rest else role
-
-
-def is_leaf_or_other(roles: Mapping[str, int | Role], path: str) -> bool:
-    """Return whether a path is that of a role of pods, or begins with no role that is stated."""
+def leaf_at(roles: Mapping[str, int | Role], path: str) -> int | Role | None:
+    """Return the role of pods at a path, within a copy that there is; None for none."""
     name, _slash, rest = path.partition("/")
     role = roles.get(name)
     if not isinstance(role, Role) or not role.roles:
-        return not rest or role is None
+        return None if rest else role
     number, _slash, below = rest.partition("/")
     is_copy = number.isascii() and number.isdigit() and str(int(number)) == number
-    if not is_copy or int(number) >= role.count:
-        return False
-    return below.partition("/")[0] in role.roles and is_leaf_or_other(role.roles, below)
+    return leaf_at(role.roles, below) if is_copy and int(number) < role.count else None
 
 
 def _is_minimum(role: object) -> TypeGuard[Role]:

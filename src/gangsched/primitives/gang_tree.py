@@ -44,10 +44,7 @@ OTHERS: Final = "/"
 """The key of the leaf of members without a role that is stated; no role is called so."""
 
 Slices: TypeAlias = tuple[tuple[str, int], ...]
-"""Pairs of level and size, outermost first; each size divides the one before it.
-
-Sizes of 0 cut nothing: of their levels, the fewest domains are taken.
-"""
+"""Pairs of level and size, outermost first; each size divides the one before it."""
 
 
 @final

@@ -209,13 +209,9 @@ def _units(task: Task, first: int) -> Iterator[tuple[int, list[PodRecord]]]:
             yield 0, [record]
         else:
             parts.setdefault(copy.key, []).append(record)
-    for key, members in parts.items():
-        copy = starting[members[0].leaf]
-        assert copy.key == key
-        yield (
-            min(least_needed(copy, lambda sub: task.minima.get(sub.key, 0)), len(members)),
-            members,
-        )
+    for members in parts.values():
+        least = least_needed(starting[members[0].leaf], lambda sub: task.minima.get(sub.key, 0))
+        yield min(least, len(members)), members
 
 
 def enough(gang: Gang, ready: Sequence[PodRecord]) -> bool:

@@ -28,11 +28,14 @@ from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
 from gangsched.model import Pod
-from gangsched.primitives.gang_tree import Slices, SubGroup, Within
+from gangsched.primitives.gang_tree import SubGroup, Within
 from gangsched.primitives.group_info import HOLDING
 from gangsched.profile import calls
 
-__all__ = ["Task"]
+__all__ = ["Gather", "Task"]
+
+Gather: TypeAlias = tuple[str, ...]
+"""Levels of which the fewest domains are taken, the coarsest first; empty if that is no matter."""
 
 _Point: TypeAlias = tuple[Any, ...]
 
@@ -173,7 +176,7 @@ class Task:
 
     # Members ------------------------------------------------------------------------------------
 
-    def put(self, leaf: SubGroup, number: int, domain: Domain, slices: Slices = ()) -> int:
+    def put(self, leaf: SubGroup, number: int, domain: Domain, gather: Gather = ()) -> int:
         """Place up to *number* members of a leaf in a domain; return how many were placed."""
         pool = self.pools.get(leaf.key)
         if not pool or number <= 0:
@@ -189,7 +192,7 @@ class Task:
             records = pool[pod_class][used : used + number - done]
             if not records:
                 continue
-            slots = self._fill(pod_class, records, domain, slices)
+            slots = self._fill(pod_class, records, domain, gather)
             self.nodes += zip(records, slots, strict=False)  # fewer slots if fewer fit
             self._used[leaf.key, pod_class] = used + len(slots)
             done += len(slots)
@@ -357,10 +360,10 @@ class Task:
             self._tell(record, [])
 
     def _fill(
-        self, pod_class: PodClass, records: list[PodRecord], domain: Domain, slices: Slices
+        self, pod_class: PodClass, records: list[PodRecord], domain: Domain, gather: Gather
     ) -> list[int]:
-        if slices:
-            return self._gather(pod_class, records, domain, slices)
+        if gather:
+            return self._gather(pod_class, records, domain, gather)
         if self.asks_late(pod_class):
             return self._fill_late(pod_class, records, domain)
         if pod_class.packs:
@@ -370,11 +373,11 @@ class Task:
         return best_nodes(pod_class, len(records), domain)
 
     def _gather(
-        self, pod_class: PodClass, records: list[PodRecord], domain: Domain, levels: Slices
+        self, pod_class: PodClass, records: list[PodRecord], domain: Domain, levels: Gather
     ) -> list[int]:
         """Place members in the fewest domains of each level, those first that the gang has."""
         found: list[int] = []
-        (level, _any), below = levels[0], levels[1:]
+        level, below = levels[0], levels[1:]
         domains = self.table.domains
         others = dict.fromkeys(domains.at(level, domain))
         mine = [r.slot for r in self.gang.members.values() if r.state in HOLDING and r.slot >= 0]

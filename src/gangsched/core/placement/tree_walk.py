@@ -9,7 +9,7 @@ unlike ones, ``search`` decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,8 +18,8 @@ from attrs import evolve
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.placement.fill import capacity, fewest, fewest_domains
-from gangsched.core.placement.task import Task
-from gangsched.primitives.gang_tree import Slices, SubGroup
+from gangsched.core.placement.task import Gather, Task
+from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.standing import can_be_met
 
 __all__ = ["Search", "lacks", "options", "place_elastic", "place_minimum"]
@@ -34,7 +34,7 @@ def _no_search(_tree: SubGroup, _under: Domain) -> bool:
 
 
 def place_minimum(
-    task: Task, tree: SubGroup, under: Domain, slices: Slices = (), search: Search = _no_search
+    task: Task, tree: SubGroup, under: Domain, gather: Gather = (), search: Search = _no_search
 ) -> bool:
     """Place the minimum of a sub group; return False, with nothing changed, if that fails.
 
@@ -42,18 +42,18 @@ def place_minimum(
         task: The members.
         tree: The sub group.
         under: The domain that was chosen for the sub group above it.
-        slices: The slices of that domain.
+        gather: The levels of that domain of which the fewest domains are taken.
         search: Is asked before a coarser level is tried than the preferred one.
     """
     point, within = task.save(), tree.within
-    ways: Iterable[tuple[str, Iterable[tuple[Domain, Slices]]]] = [("", [(under, slices)])]
+    ways: Iterable[tuple[str, Iterable[tuple[Domain, Gather]]]] = [("", [(under, gather)])]
     if within is not None:
         ways = _by_level(task, tree, under)
     last = within.level if within is not None and within.required else ""
     for level, places in ways:
         tried: list[Domain] = []
-        for domain, cut in places:
-            if _minimum_in(task, tree, domain, cut, search):
+        for domain, below in places:
+            if _minimum_in(task, tree, domain, below, search):
                 task.chosen[tree.key] = domain
                 return True
             task.restore(point)
@@ -75,10 +75,10 @@ def lacks(task: Task, tree: SubGroup) -> bool:
     )
 
 
-def _minimum_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices, search: Search) -> bool:
+def _minimum_in(task: Task, tree: SubGroup, domain: Domain, gather: Gather, search: Search) -> bool:
     if not tree.children:
         lacking = task.minima.get(tree.key, 0)
-        return lacking <= 0 or _put_least(task, tree, lacking, domain, slices)
+        return lacking <= 0 or _put_least(task, tree, lacking, domain, gather)
     met, left = 0, len(tree.children)
     children = list(tree.children)
     planned = _plan(task, tree, domain)
@@ -88,7 +88,7 @@ def _minimum_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices, sear
         left -= 1
         where = planned.get(child.key)
         is_placed = where is not None and place_minimum(task, child, where, (), search)
-        if is_placed or place_minimum(task, child, domain, slices, search):
+        if is_placed or place_minimum(task, child, domain, gather, search):
             met += 1
             if met == tree.wanted:
                 break
@@ -96,7 +96,7 @@ def _minimum_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices, sear
             return False
     if met < tree.wanted:
         return False  # a child that it wants does not exist
-    return _more(task, tree, task.lacking(tree), domain, slices) <= 0
+    return _more(task, tree, task.lacking(tree), domain, gather) <= 0
 
 
 def _plan(task: Task, tree: SubGroup, domain: Domain) -> dict[str, Domain]:
@@ -106,18 +106,13 @@ def _plan(task: Task, tree: SubGroup, domain: Domain) -> dict[str, Domain]:
         return {}
     pod_class, cuts = like
     level, size = tree.slices[0]
-    pinned = [task.pinned(cut, domain) or () for cut in tree.cuts]
-    rooms = {d: 0 for some in pinned for d in some}
-    rooms |= dict.fromkeys(task.table.domains.at(level, domain), 0)
-    found: list[Domain] = []
-    sized: list[tuple[int, object, Domain]] = []
-    has = {d for some in pinned for d in some}
-    for each in rooms:
-        room = capacity(pod_class, each, tree.slices) // size
-        if each in has:
-            found += [each] * room
-        elif room:
-            sized.append((room, task.name(each), each))
+    has = dict.fromkeys(d for cut in tree.cuts for d in task.pinned(cut, domain) or ())
+    others = [d for d in task.table.domains.at(level, domain) if d not in has]
+    room = {d: capacity(pod_class, d, tree.slices) // size for d in (*has, *others)}
+    found = [d for d in has for _ in range(room[d])]
+    sized: list[tuple[int, object, Domain]] = [
+        (room[d], task.name(d), d) for d in others if room[d]
+    ]
     left = max(len(cuts) - len(found), 0)
     for each, number in fewest(sorted(sized, key=lambda e: (e[0], e[1])), left):
         found += [each] * number
@@ -137,7 +132,7 @@ def _like_slices(task: Task, tree: SubGroup) -> tuple[PodClass, list[SubGroup]] 
     return pod_class, cuts
 
 
-def _put_least(task: Task, leaf: SubGroup, least: int, domain: Domain, slices: Slices) -> bool:
+def _put_least(task: Task, leaf: SubGroup, least: int, domain: Domain, gather: Gather) -> bool:
     """Place at least so many members of a leaf; no others if that fails.
 
     If nodes are chosen for the members together, all members are, where none but them wait.
@@ -147,30 +142,30 @@ def _put_least(task: Task, leaf: SubGroup, least: int, domain: Domain, slices: S
     together = any(pod_class.packs or pod_class.spreads for pod_class in pool)
     if number > least and together and leaf is task.gang.tree:
         point = task.save()
-        if task.put(leaf, number, domain, slices) >= least:
+        if task.put(leaf, number, domain, gather) >= least:
             return True
         task.restore(point)
-    return task.put(leaf, least, domain, slices) == least
+    return task.put(leaf, least, domain, gather) == least
 
 
-def _more(task: Task, tree: SubGroup, lacking: int, domain: Domain, slices: Slices) -> int:
+def _more(task: Task, tree: SubGroup, lacking: int, domain: Domain, gather: Gather) -> int:
     """Place more members of sub groups that met their minima; return how many still lack.
 
     If those do not suffice, further children of k of n start, each as a whole.
     """
     if not tree.children:
-        return lacking - task.put(tree, lacking, domain, slices) if lacking > 0 else lacking
+        return lacking - task.put(tree, lacking, domain, gather) if lacking > 0 else lacking
     for child in tree.children:
         if lacking > 0 and child.key in task.chosen:
-            lacking = _more(task, child, lacking, task.chosen[child.key], slices)
+            lacking = _more(task, child, lacking, task.chosen[child.key], gather)
     for child in tree.children if tree.is_optional else ():
         if lacking > 0 and child.key not in task.chosen:
             placed = len(task.nodes)
             if can_be_met(child, task.lacking, task.numbers):
-                place_minimum(task, child, domain, slices)
+                place_minimum(task, child, domain, gather)
             lacking -= len(task.nodes) - placed
             if child.key in task.chosen:
-                lacking = _more(task, child, lacking, task.chosen[child.key], slices)
+                lacking = _more(task, child, lacking, task.chosen[child.key], gather)
     return lacking
 
 
@@ -190,7 +185,7 @@ def place_elastic(
     task: Task,
     tree: SubGroup,
     under: Domain = EVERYWHERE,
-    slices: Slices = (),
+    gather: Gather = (),
     *,
     search: Search = _no_search,
 ) -> None:
@@ -200,12 +195,12 @@ def place_elastic(
         task: The members.
         tree: A sub group.
         under: The domain that was chosen for the sub group above it.
-        slices: The slices of that domain.
+        gather: The levels of that domain of which the fewest domains are taken.
         search: Is asked if placing members of a child one after the other fails.
     """
     domain, within = task.chosen.get(tree.key), tree.within
     if within is None:
-        _elastic_in(task, tree, under, slices, search)
+        _elastic_in(task, tree, under, gather, search)
         return
     levels = task.levels(within)
     if domain is not None and within.required and within.prefer is None:
@@ -218,29 +213,29 @@ def place_elastic(
         return
     for number, level in enumerate(levels):
         for each in task.around(tree, under, level):
-            _elastic_in(task, tree, each, _cut(levels[:number]), search)
+            _elastic_in(task, tree, each, levels[:number][::-1], search)
     if not within.required:
         task.failed = task.diagnosis = None  # other nodes will do
-        _elastic_in(task, tree, under, _cut(levels), search)
+        _elastic_in(task, tree, under, levels[::-1], search)
 
 
-def _elastic_in(task: Task, tree: SubGroup, domain: Domain, slices: Slices, search: Search) -> None:
+def _elastic_in(task: Task, tree: SubGroup, domain: Domain, gather: Gather, search: Search) -> None:
     if not tree.children:
         pool = task.pools.get(tree.key, {})
-        task.put(tree, sum(map(len, pool.values())), domain, slices)
+        task.put(tree, sum(map(len, pool.values())), domain, gather)
     for child in tree.children:
         # one more of k of n starts as a whole, and so does what is left of one that runs
         is_met = child.key in task.chosen or not lacks(task, child)
         if not is_met and can_be_met(child, task.lacking, task.numbers):
-            is_met = place_minimum(task, child, domain, slices) or search(child, domain)
+            is_met = place_minimum(task, child, domain, gather) or search(child, domain)
         if is_met or (child.is_of_copies and child.is_in(task.holding)):  # it goes on
-            place_elastic(task, child, domain, slices, search=search)
+            place_elastic(task, child, domain, gather, search=search)
 
 
 # Domains ------------------------------------------------------------------------------------------
 
 
-def options(task: Task, tree: SubGroup, under: Domain) -> Iterator[tuple[Domain, Slices]]:
+def options(task: Task, tree: SubGroup, under: Domain) -> Iterator[tuple[Domain, Gather]]:
     """Yield the domains that could take the minimum of a sub group, the best first.
 
     Those of the preferred level come first, then those of each coarser one. The best of a level
@@ -253,7 +248,7 @@ def options(task: Task, tree: SubGroup, under: Domain) -> Iterator[tuple[Domain,
 
 def _by_level(
     task: Task, tree: SubGroup, under: Domain
-) -> Iterator[tuple[str, Iterable[tuple[Domain, Slices]]]]:
+) -> Iterator[tuple[str, Iterable[tuple[Domain, Gather]]]]:
     """Yield each level that a constraint tries, with its domains; ``""`` for the whole of *under*.
 
     In a domain of a coarser level the fewest domains of the levels below are taken.
@@ -262,28 +257,23 @@ def _by_level(
     assert within is not None
     levels, held = task.levels(within), task.pinned(tree, under)
     for number, level in enumerate(levels):
-        cut = _cut(levels[:number])
+        gather = levels[:number][::-1]
         here = held if level == within.level else held and task.pinned(tree, under, level)
         if here:
-            yield level, [(domain, cut) for domain in here]
+            yield level, [(domain, gather) for domain in here]
         elif held is None or not (held or within.required):
             domains: Iterable[Domain] = (under,)
             if within.required and level != within.level:  # a node may lack the label
                 domains = task.table.domains.at(within.level, under)
             found = [each for above in domains for each in task.table.domains.at(level, above)]
-            yield level, _fitting(task, tree, found, cut)
+            yield level, _fitting(task, tree, found, gather)
     if not within.required:
-        yield "", [(under, _cut(levels))]
-
-
-def _cut(below: Sequence[str]) -> Slices:
-    """Return the slices of a domain, given the levels that were tried below it, finest first."""
-    return tuple([(level, 0) for level in reversed(below)])
+        yield "", [(under, levels[::-1])]
 
 
 def _fitting(
-    task: Task, tree: SubGroup, domains: Iterable[Domain], cut: Slices
-) -> Iterator[tuple[Domain, Slices]]:
+    task: Task, tree: SubGroup, domains: Iterable[Domain], gather: Gather
+) -> Iterator[tuple[Domain, Gather]]:
     demands = _demands(task, tree)
     wanted = sum(number for _classes, _least, number in demands)
     for pod_class in {c for classes, _least, _n in demands for c, _m in classes}:
@@ -299,7 +289,7 @@ def _fitting(
             total += sum(most for most, _n in fits)
         else:
             name = task.table.names[domain] if isinstance(domain, int) else domain
-            few = [_fewest(task, demands, domain, below) for below, _size in cut]
+            few = [_fewest(task, demands, domain, below) for below in gather]
             if like is not None:
                 planned = _plan(task, tree, domain).values()
                 # a short slice may fit where no whole one does
@@ -308,7 +298,7 @@ def _fitting(
                 few.append(len({*planned}))
             ranked.append((-min(total, wanted), few, total, name, domain))
     for *_rank, domain in sorted(ranked, key=lambda each: each[:4]):
-        yield domain, cut
+        yield domain, gather
 
 
 def _fewest(task: Task, demands: _Demands, domain: Domain, level: str) -> int:
