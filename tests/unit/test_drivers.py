@@ -374,7 +374,7 @@ def test_question_from_another_thread_is_answered_in_the_thread_of_the_driver(
     asker.join(HANG)
     assert "does not fit" in answers[0]
     assert answers[1] is not asker
-    assert answers[2:] == ["nowhere", "gangsched.snapshot/3"]
+    assert answers[2:] == ["nowhere", "gangsched.snapshot/4"]
 
 
 def test_many_threads_ask_questions_while_a_driver_starts_runs_and_ends() -> None:

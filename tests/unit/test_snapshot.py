@@ -230,7 +230,7 @@ ELSEWHERE: list[tuple[Made, Data, tuple[str, object, str]]] = [
         (
             "format",
             "gangsched.snapshot/2",
-            "gangsched.snapshot/3; instead of another one, list the cluster with rebuild",
+            "gangsched.snapshot/4; instead of another one, list the cluster with rebuild",
         ),
     ),
     (

@@ -347,7 +347,7 @@ class Scheduler(SchedulerView):
     # What is remembered ------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Return what a listing of the cluster does not show: ``gangsched.snapshot/3``.
+        """Return what a listing of the cluster does not show: ``gangsched.snapshot/4``.
 
         It is plain data for JSON. Of plugins it has what ``StateExtensions`` gives.
         Restore it into a scheduler that was created with the same arguments. The state is not

@@ -231,9 +231,7 @@ class PodGroup:
         if pods_needed(self.roles) > self.min_available:
             expected = f"counts with a sum <= min_available, which is {self.min_available}"
             raise InvalidPodGroupError(self.key, "roles", dict(self.roles), expected)
-        if self.topology is not None and self.topology.slices and (self.roles or self.min_groups):
-            expected = "no slices: they are of the pods of one role, or of a group without roles"
-            raise InvalidPodGroupError(self.key, "topology", self.topology, expected)
+        self._check_topology()
         timeout = self.schedule_timeout
         if timeout is not None and not (is_seconds(timeout) and timeout >= 0):
             raise InvalidPodGroupError(
@@ -244,6 +242,13 @@ class PodGroup:
             )
         if self.priority is not None and type(self.priority) is not int:
             raise InvalidPodGroupError(self.key, "priority", self.priority, "an int or None")
+
+    def _check_topology(self) -> None:
+        of = self.topology
+        if of is not None and (of.slices if self.min_groups else self.roles and of.cuts):
+            word = "slices" if of.slices else "apart"
+            expected = f"no {word}: it is of the pods of one role, or of a group without roles"
+            raise InvalidPodGroupError(self.key, "topology", of, expected)
 
     def _check_has_no_pods(self) -> None:
         for name in ("min_available", "roles", "labelled_roles", "min_resources", "bundle"):
@@ -264,7 +269,7 @@ class PodGroup:
     @property
     def has_slices(self) -> bool:
         """Whether the group, or a role of it, is cut into slices. O(roles)."""
-        own = self.topology is not None and bool(self.topology.slices)
+        own = self.topology is not None and bool(self.topology.cuts) and not self.min_groups
         return own or (bool(self.roles) and has_slices(self.roles))
 
     @property
@@ -305,11 +310,11 @@ class PodGroup:
     def _slices_of(self, path: str | None) -> tuple[tuple[tuple[str, int], ...], int]:
         """Return the slices of a role, by its path, and how many members they are about."""
         if not self.roles:
-            return () if self.topology is None else self.topology.slices, self.min_available
+            return () if self.topology is None else self.topology.cuts, self.min_available
         role = leaf_at(self.roles, path or "")
         if not isinstance(role, Role) or role.topology is None:
             return (), 0
-        return role.topology.slices, role.needed
+        return role.topology.cuts, role.needed
 
     def member_problem(
         self, role: str | None, labels: Mapping[str, str], name: str
@@ -329,7 +334,7 @@ class PodGroup:
             expected = "the role of a copy that the group has, such as decode/0/worker"
             return InvalidPodGroupError(f"pod {self.namespace}/{name}", "role", role, expected)
         if self._slices_of(path)[0] and number_of(name, labels) is None:
-            expected = "a name that ends with its number, such as w-3, since its group has slices"
+            expected = "a name that ends with its number, such as w-3, since its group has slices or is apart"
             return InvalidPodGroupError(f"pod {self.namespace}/{name}", "name", name, expected)
         return None
 

@@ -9,6 +9,7 @@ Source: the levels of Kueue's and KAI Scheduler's ``Topology``, the tiers of Vol
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, Final, TypeAlias, final
 
 from attrs import field, frozen
@@ -48,26 +49,34 @@ class Levels:
 
     def problem(self, group: PodGroup) -> str:
         """Return why a constraint of a group or a role has no meaning here; or ``""``. O(roles)."""
-        found = (self._problem(each) for each in _topologies(group.topology, group.roles))
+        whose = "pods" if group.min_groups is None else "children"
+        found = (self._problem(*each) for each in _topologies(group.topology, group.roles, whose))
         return next(filter(None, found), "")
 
-    def _problem(self, topology: Topology) -> str:
-        key, prefer = topology.key, topology.prefer
-        pairs = [(key, prefer, "is preferred")]
-        above = key
-        for level, _size in topology.slices:
-            pairs.append((above, level, "is of slices"))
-            above = level
-        for coarse, fine, what in pairs:
+    def _problem(self, topology: Topology, whose: str) -> str:
+        key, apart = topology.key, topology.apart
+        pairs = [(key, topology.prefer, "is preferred", "")]
+        cuts = [level for level, _size in topology.slices]
+        pairs += [(coarse, fine, "is of slices", "") for coarse, fine in pairwise([key, *cuts])]
+        if whose == "copies":
+            pairs.append((apart, key, "is of copies that are apart", apart or ""))
+        else:
+            pairs.append((key, apart, f"is of {'slices' if cuts else whose} that are apart", ""))
+            finest = cuts[0] if cuts else None
+            pairs.append((apart, finest, "is of slices that are apart", apart or ""))
+        if topology.exclusive is not None:
+            pairs.append((topology.exclusive, None, "", ""))
+        for coarse, fine, what, same in pairs:
             for each in (coarse, fine):
                 if self.topologies and each is not None and each not in self._chains:
                     known = ", ".join(self._chains)
                     return f"{each} is none of the levels of the scheduler: {known}"
-            if coarse is not None and fine is not None:
-                if not self.topologies:
-                    return f"{fine} {what} within {coarse}, and the scheduler was given no levels"
-                if coarse == fine or coarse not in self.chain(fine):
-                    return f"{fine} {what}, and is no finer level than {coarse}"
+            if coarse is None or fine is None or fine == same:
+                continue
+            if not self.topologies:
+                return f"{fine} {what} within {coarse}, and the scheduler was given no levels"
+            if coarse == fine or coarse not in self.chain(fine):
+                return f"{fine} {what}, and is no finer level than {coarse}"
         return ""
 
 
@@ -76,12 +85,16 @@ LevelsGiven: TypeAlias = Levels | Iterable[str] | Iterable[Iterable[str]]
 NO_LEVELS: Final = Levels()
 
 
-def _topologies(own: Topology | None, roles: Mapping[str, int | Role]) -> Iterator[Topology]:
+def _topologies(
+    own: Topology | None, roles: Mapping[str, int | Role], whose: str
+) -> Iterator[tuple[Topology, str]]:
+    """Yield each constraint, with what its ``apart`` is about."""
     if own is not None:
-        yield own
+        yield own, whose
     for role in roles.values():
         if isinstance(role, Role):
-            yield from _topologies(role.topology, role.roles)
+            below = "copies" if role.roles else "pods"
+            yield from _topologies(role.topology, role.roles, below)
 
 
 def as_levels(given: LevelsGiven) -> Levels:

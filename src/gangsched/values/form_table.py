@@ -174,7 +174,14 @@ _TOLERATION: Final = Record(
     comparison=optional(choice(Comparison)),
 )
 TOPOLOGY: Final = Record(
-    Topology, key=optional(STR), required=BOOL, prefer=optional(STR), slices=many(row(STR, INT))
+    Topology,
+    key=optional(STR),
+    required=BOOL,
+    prefer=optional(STR),
+    slices=many(row(STR, INT)),
+    apart=optional(STR),
+    exclusive=optional(STR),
+    balanced=BOOL,
 )
 _VOLUME_CLAIM: Final = Record(VolumeClaim, name=STR, ephemeral=BOOL)
 _DISK: Final = Record(Disk, kind=STR, identity=STR, read_only=BOOL, monitors=many(STR))

@@ -27,7 +27,7 @@ from gangsched.values.forms import as_object
 
 __all__ = ["FORMAT", "restore_plugins", "to_data", "to_state"]
 
-FORMAT: Final = "gangsched.snapshot/3"
+FORMAT: Final = "gangsched.snapshot/4"
 """The name and version of the format, as a snapshot has it."""
 
 
