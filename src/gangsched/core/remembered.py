@@ -99,7 +99,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         },
         derived="_on gang_of guard holds notes_departed priorities terminating usage",
         made="_carried _sign account_of counts notes_ended notes_used quotas registry selections"
-        " table waiting",
+        " table tenancy waiting",
         dropped="_lifted _planned ended used",
         shown="pods",
     ),
@@ -116,8 +116,8 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
     # Nodes --------------------------------------------------------------------------------------
     "NodeTable": Fields(
         written={"_watched": "SnapshotRow.labels", "nodes": "SnapshotRow.nodes_digest"},
-        derived="_kept _kind_texts _kinds _signatures _states_made _unused count domains log"
-        " log_start names numbering resources samples slots state_of states",
+        derived="_kept _kind_texts _kinds _marked _signatures _states_made _unused count domains"
+        " log log_start marks names numbering resources samples slots state_of states",
         dropped="_digests _needs _undo gains",
         shown="nodes",
     ),
@@ -302,7 +302,7 @@ COMPUTED: Final = (
     *("ActiveGangs", "ParkedGangs", "_Account", "Blocked", "HeapEntry", "PriorityHeap"),
     *("Domains", "NodeState", "NodeView", "NodeViews", "NodesBySlot"),
     *("Evaluator", "MatcherIndex", "Memo", "PodClass", "KeptPodCounts", "Selections"),
-    "OpenGangs",
+    *("OpenGangs", "Tenancy"),
 )
 """The classes of which every field follows from what is remembered, or is a memo."""
 

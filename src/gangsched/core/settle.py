@@ -246,7 +246,7 @@ def _note_priority(state: State, gang: Gang) -> None:
 def _classify(state: State, gang: Gang) -> None:
     """Give pending and waiting members their classes again. O(members)."""
     for record in (*gang.pending.values(), *gang.waiting.values()):
-        record.pod_class = state.evaluator.class_of(record.pod)
+        record.pod_class = state.class_of(record)
     gang.classes_of = state.records.selections.version
 
 

@@ -17,7 +17,7 @@ from typing import Final
 from attrs import evolve
 
 from gangsched.model import GroupKey, PodGroup
-from gangsched.primitives.gang_tree import SubGroup, group_tree, under, within
+from gangsched.primitives.gang_tree import SubGroup, group_tree, kept_apart, under, within
 from gangsched.primitives.registry import PodGroupRegistry
 
 __all__ = ["AWAITS_GROUPS", "family_problem", "family_tree"]
@@ -44,15 +44,19 @@ def _tree(
     children = [child for child in registry.children(key) if child not in above]
     if len(above) >= _MOST_LEVELS:
         children = []
-    return SubGroup(
+    topology = None if spec is None else spec.topology
+    tree = SubGroup(
         key,
         0 if children else 1,  # nothing meets a parent that has no child
         tuple([_tree(registry, child, (*above, key), is_copy=True) for child in children]),
         wanted=-1 if spec is None or spec.min_groups is None else spec.min_groups,
-        within=None if spec is None else within(spec.topology),
+        within=within(topology),
         is_copy=is_copy,
         evicted_whole=spec is not None and spec.evicted_whole,
+        exclusive=None if topology is None else topology.exclusive,
     )
+    apart = None if topology is None else topology.apart
+    return tree if apart is None else kept_apart(tree, apart)
 
 
 def family_problem(

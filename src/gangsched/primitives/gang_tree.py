@@ -32,6 +32,7 @@ __all__ = [
     "SubGroup",
     "Within",
     "group_tree",
+    "kept_apart",
     "tree_of",
     "under",
     "within",
@@ -57,11 +58,13 @@ class Within:
         required: Whether a sub group that fits into no such domain waits. If not, the levels above
             are tried, up to the whole cluster.
         prefer: A finer level, of which they share one domain if they can; None for none.
+        balanced: Whether the domains below that are used take as equal numbers as they can.
     """
 
     level: str
     required: bool = True
     prefer: str | None = None
+    balanced: bool = False
 
 
 @final
@@ -84,10 +87,16 @@ class SubGroup:
         restart: Its policy if it is restarted alone when it falls below its minimum.
         slices: What its members are cut into by their numbers: of the first, a child for each, and
             a last one for the members that are in no slice. Empty for no slices.
+        apart: The level of which no two of its children share a domain; of a leaf, no two members.
+            None for no matter.
+        exclusive: The level of which nobody else's pods are in a domain that its members are in.
         shape: Equal for sub groups that ask for the same, whatever their keys are.
         is_bound: Whether some of its members are bound to domains, not only preferably together.
         is_optional: Whether some of its children need not start.
         has_copies: Whether it is a copy of a role, or has one below it.
+        exclusive_leaves: By the key of a leaf, the levels of which nobody else's pods are in a
+            domain of its members; empty for most.
+        has_apart: Whether it states ``apart``, or one below it does.
         restarted: What is restarted alone at or below it, parents first, by path.
     """
 
@@ -102,12 +111,16 @@ class SubGroup:
     evicted_whole: bool = False
     restart: RestartPolicy | None = None
     slices: Slices = ()
+    apart: str | None = None
+    exclusive: str | None = None
     shape: tuple[Any, ...] = field(init=False, eq=False, repr=False)
     _below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
     _constrained_below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
     is_bound: bool = field(init=False, eq=False, repr=False)
     is_optional: bool = field(init=False, eq=False, repr=False)
     has_copies: bool = field(init=False, eq=False, repr=False)
+    exclusive_leaves: Mapping[str, tuple[str, ...]] = field(init=False, eq=False, repr=False)
+    has_apart: bool = field(init=False, eq=False, repr=False)
     restarted: Mapping[str, RestartPolicy] = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -117,18 +130,26 @@ class SubGroup:
         leaves = tuple(leaf for child in children for leaf in child.leaves)
         constrained = tuple(each for child in children for each in child.constrained)
         is_bound = within is not None and within.required
+        exclusive: dict[str, tuple[str, ...]] = {}
+        for child in children:
+            exclusive |= child.exclusive_leaves
+        if self.exclusive is not None:
+            for key in [leaf.key for leaf in leaves] or [self.key]:
+                exclusive[key] = (*exclusive.get(key, ()), self.exclusive)
         restarted = {} if self.restart is None else {self.key: self.restart}
         for child in children:
             restarted |= child.restarted
         for name, value in (
             ("wanted", wanted),
-            ("shape", (self.least, wanted, within, below)),
+            ("shape", (self.least, wanted, within, self.apart, self.exclusive, below)),
             ("_below", leaves),
             # not with itself, or it would refer to itself
             ("_constrained_below", constrained),
             ("is_bound", is_bound or any(child.is_bound for child in children)),
             ("is_optional", wanted < len(children)),
             ("has_copies", self.is_copy or any(child.has_copies for child in children)),
+            ("exclusive_leaves", exclusive),
+            ("has_apart", self.apart is not None or any(child.has_apart for child in children)),
             ("restarted", restarted),
         ):
             object.__setattr__(self, name, value)
@@ -216,52 +237,78 @@ def tree_of(
     topology: Topology | None = None,
 ) -> SubGroup:
     """Return the tree of a group by its minimum and its roles; see ``group_tree``."""
-    where, slices = within(topology), () if topology is None else topology.slices
+    if not roles:
+        return _of_pods("", minimum, topology, group=group)
     children = [_of_role(name, role, group) for name, role in roles.items()]
-    children += _slices("", minimum, slices, group)
-    if not children:
-        return SubGroup("", minimum, within=where, group=group)
     others = SubGroup(OTHERS, group=group)
-    return SubGroup("", minimum, (*children, others), within=where, group=group, slices=slices)
+    return SubGroup("", minimum, (*children, others), group=group, **_where(topology))
+
+
+def _where(topology: Topology | None) -> dict[str, Any]:
+    """Return what a constraint says of all members together."""
+    exclusive = None if topology is None else topology.exclusive
+    return {"within": within(topology), "exclusive": exclusive}
+
+
+def _of_pods(
+    path: str, least: int, topology: Topology | None, *, role: str | None = None, **more: Any
+) -> SubGroup:
+    """Return a leaf; or what its members are cut into, and a leaf for those beyond the minimum."""
+    made = partial(SubGroup, path, apart=topology and topology.apart, **_where(topology), **more)
+    if topology is None or not topology.slices:
+        return made(least=least, role=role)
+    group, above = more["group"], f"{path}/" if path else ""
+    others = SubGroup(f"{above}{OTHERS}", group=group, role=role)
+    children = (*_slices(above, least, topology.slices, group), others)
+    # the slices of a role have its minimum
+    return made(least=0 if path else least, children=children, slices=topology.slices)
 
 
 def _slices(
     above: str, number: int, slices: Slices, group: GroupKey | None
 ) -> tuple[SubGroup, ...]:
     """Return the slices of so many members, given the beginning of their paths."""
-    if not slices:
-        return ()
     found: list[SubGroup] = []
     (level, size), inner = slices[0], slices[1:]
     for first in range(0, number, size):
         path, least = f"{above}slice-{first // size}", min(size, number - first)
-        below = _slices(f"{path}/", least, inner, group)
         made = partial(SubGroup, path, within=Within(level), group=group)
         # of one that is cut again, the slices have the minima
-        found.append(made(0, below, slices=inner) if below else made(least, role=path))
+        below = _slices(f"{path}/", least, inner, group) if inner else ()
+        found.append(made(children=below, slices=inner) if below else made(least=least, role=path))
     return tuple(found)
 
 
 def _of_role(path: str, role: int | Role, group: GroupKey | None) -> SubGroup:
     if isinstance(role, int):
         return SubGroup(path, role, group=group, role=path)
-    made = partial(
-        SubGroup,
-        within=within(role.topology),
-        group=group,
-        evicted_whole=role.evicted_whole,
-        restart=role.restart,
-    )
+    of, where = role.topology, _where(role.topology)
+    more: dict[str, Any] = {
+        "group": group,
+        "evicted_whole": role.evicted_whole,
+        "restart": role.restart,
+    }
     if not role.roles:
-        slices = () if role.topology is None else role.topology.slices
-        children = _slices(f"{path}/", role.needed, slices, group)
-        if not children:
-            return made(path, role.needed, role=path)
-        others = SubGroup(f"{path}/{OTHERS}", group=group, role=path)
-        return made(path, 0, (*children, others), slices=slices)
-    copies = [f"{path}/{number}" for number in range(role.count)]
-    children = tuple([made(copy, 0, _in_copy(copy, role, group), is_copy=True) for copy in copies])
-    return SubGroup(path, children=children, wanted=role.needed, group=group)
+        return _of_pods(path, role.needed, of, role=path, **more)
+    copies = {f"{path}/{n}": _in_copy(f"{path}/{n}", role, group) for n in range(role.count)}
+    more = {**more, **where, "is_copy": True}
+    children = tuple([SubGroup(key, children=some, **more) for key, some in copies.items()])
+    tree = SubGroup(path, children=children, wanted=role.needed, group=group)
+    return tree if of is None or of.apart is None else kept_apart(tree, of.apart)
+
+
+def kept_apart(tree: SubGroup, level: str) -> SubGroup:
+    """Return a tree whose children are each in a domain of a level that no other one is in."""
+    return evolve(tree, children=tuple([_by_itself(c, level) for c in tree.children]), apart=level)
+
+
+def _by_itself(child: SubGroup, level: str) -> SubGroup:
+    where = child.within
+    if where is None:
+        return evolve(child, within=Within(level))
+    if where.required:
+        return child  # if that is a coarser level, the children are in different ones
+    return evolve(child, within=evolve(where, level=level, required=True, prefer=where.level))
 
 
 def _in_copy(copy: str, role: Role, group: GroupKey | None) -> tuple[SubGroup, ...]:
@@ -272,7 +319,7 @@ def within(topology: Topology | None) -> Within | None:
     """Return where members may be by a topology constraint; None for none."""
     if topology is None or topology.key is None:
         return None
-    return Within(topology.key, topology.required, prefer=topology.prefer)
+    return Within(topology.key, topology.required, topology.prefer, topology.balanced)
 
 
 def under(tree: SubGroup, key: str) -> SubGroup:

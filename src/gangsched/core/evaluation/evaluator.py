@@ -22,6 +22,7 @@ from gangsched.core.evaluation.memo import Filters, Memo, Scores
 from gangsched.core.evaluation.pod_class import AskedPlugins, Late, PodClass
 from gangsched.core.evaluation.selections import Selections
 from gangsched.core.nodes.domains import Chain
+from gangsched.core.nodes.marks import Asks, asks_of
 from gangsched.core.nodes.node_table import NodeState, NodeTable
 from gangsched.core.nodes.views import StateView, StaticView
 from gangsched.cycle_state import CycleState
@@ -107,14 +108,19 @@ class Evaluator:
 
     # Classes ------------------------------------------------------------------------------------
 
-    def class_of(self, pod: Pod) -> PodClass:
+    def class_of(self, pod: Pod, asks: Asks | None = None) -> PodClass:
         """Return the class of a pod. O(plugins).
+
+        Args:
+            pod: The pod.
+            asks: Which domains it may be in; None for a pod whose gang asks for none of its own.
 
         Raises:
             PluginError: A plugin raised, or returned no signature.
         """
         signature = self._signature(pod)
-        key = (signature, self.selections.about(pod))
+        asks = asks_of(pod) if asks is None else asks
+        key = (signature, self.selections.about(pod), asks)
         try:
             found = self._classes.get(key)
         except Exception as error:
@@ -127,7 +133,7 @@ class Evaluator:
             self.table.watch(labels)
             self._made += 1
             plugins = self._sort(pod)
-            memo = self._memo(pod, signature, plugins)
+            memo = self._memo(pod, signature, plugins, asks)
             objects = self._objects_read(pod)
             found = PodClass(self._made, signature, pod, memo, labels, plugins, objects, self)
             self._classes[key] = found
@@ -138,18 +144,20 @@ class Evaluator:
             kept.popitem(last=False)
         return found
 
-    def _memo(self, pod: Pod, signature: tuple[Hashable, ...], plugins: AskedPlugins) -> Memo:
+    def _memo(
+        self, pod: Pod, signature: tuple[Hashable, ...], plugins: AskedPlugins, asks: Asks
+    ) -> Memo:
         """Return the memo of a class: of what is signed for the plugins that it asks alone."""
         scoring = [plugin for plugin, _weight in (*plugins.scores, *self._capacity)]
         asked = {id(plugin) for plugin in (*plugins.filters, *scoring)}
         signed = zip(self._signers, signature[2:], strict=True)
         parts = tuple([part for plugin, part in signed if id(plugin) in asked])
         names = [tuple(map(calls.name_of, some)) for some in (plugins.filters, scoring)]
-        key = (*signature[:2], *names, parts)
+        key = (*signature[:2], *names, parts, asks)
         found = self._memos.get(key)
         if found is None:
             static = plugins.filters, plugins.scores
-            found = self._memos[key] = Memo(pod, static, self, packs=self._packs(pod))
+            found = self._memos[key] = Memo(pod, static, self, asks, packs=self._packs(pod))
         return found
 
     def is_like(self, pod: Pod, pod_class: PodClass | None) -> bool:

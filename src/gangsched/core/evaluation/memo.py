@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeAlias, final
 from sortedcontainers import SortedKeyList
 
 from gangsched.core.nodes.domains import EVERYWHERE, Chain, Domain, Path
+from gangsched.core.nodes.marks import ANYBODY, Asks
 from gangsched.core.nodes.node_table import DEFAULTED, GONE, PODS, Needs, NodeState, NodeTable
 from gangsched.explain import Diagnosis
 from gangsched.model import Node, Pod
@@ -93,15 +94,32 @@ class Memo:
     """What a copy begins with in place of the answers; see ``forget``."""
 
     __slots__ = (
-        *("_answers", "_buckets", "_counted", "_due", "_fits", "_kinds", "_numbering", "_rank"),
+        *(
+            "_answers",
+            "_asks",
+            "_buckets",
+            "_counted",
+            "_due",
+            "_fits",
+            "_kinds",
+            "_numbering",
+            "_rank",
+        ),
         *("_reasons", "_seen", "_static_plugins", "_sums", "_was_asked", "compared", "needs"),
         *("packs", "sample", "table", "total", "__weakref__"),
     )
 
     def __init__(
-        self, sample: Pod, static: tuple[Filters, Scores], answers: Answers, *, packs: bool
+        self,
+        sample: Pod,
+        static: tuple[Filters, Scores],
+        answers: Answers,
+        asks: Asks = ANYBODY,
+        *,
+        packs: bool,
     ) -> None:
         self.sample: Pod = sample
+        self._asks = asks
         self._static_plugins = static
         self._answers = answers
         self.table: NodeTable = answers.table
@@ -350,7 +368,10 @@ class Memo:
         if kind == GONE:
             return -1, ()
         found = self._answers.static(self.sample, *self._static_plugins, self.table.samples[kind])
-        return (-1, found.reasons) if isinstance(found, Unschedulable) else (found, ())
+        if isinstance(found, Unschedulable):
+            return -1, found.reasons
+        refused = self._asks.refused(self.table.marks[kind])
+        return (-1, (refused,)) if refused else (found, ())
 
     def _count(self, state: NodeState, number: int, before: int) -> None:
         """Count the nodes of a state anew, in all that is derived."""

@@ -276,7 +276,7 @@ def _update_assumed(
     if wanted is _UNSCHEDULED:
         records.replace(record, pod)
         if known != pod and not asks_the_same(record, seen):
-            record.pod_class = seen.pod_class
+            record.pod_class = state.class_of(record, seen.pod_class)
             check_waiting(state, [record])
         state.touch(record.gang)
         return True
@@ -308,7 +308,8 @@ def _set_state(
         _note_end(state, record, record.info, wanted)
     is_new = record.state is not wanted or record.slot != slot
     records.move(record, wanted, slot)
-    record.pod_class = seen.pod_class if wanted is _UNSCHEDULED else None
+    is_pending = wanted is _UNSCHEDULED
+    record.pod_class = state.class_of(record, seen.pod_class) if is_pending else None
     if slot < 0:
         record.started_at = None
     elif record.started_at is None:

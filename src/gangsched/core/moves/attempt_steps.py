@@ -100,7 +100,7 @@ def take_off(state: State, record: PodRecord, to: MemberState) -> None:
     record.cycle = None
     if to is _UNSCHEDULED:
         record.round = round_
-        record.pod_class = record.pod_class or state.evaluator.class_of(record.pod)
+        record.pod_class = record.pod_class or state.class_of(record)
     state.call.pods_tried = True
 
 

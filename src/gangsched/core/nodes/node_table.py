@@ -26,6 +26,7 @@ from heapq import heappop, heappush, nsmallest
 from typing import Any, ClassVar, Final, TypeAlias, final
 
 from gangsched.core.nodes.domains import Domains
+from gangsched.core.nodes.marks import Marks
 from gangsched.errors import InternalError
 from gangsched.model import FrozenMap, Node, NodeName, Resources
 from gangsched.options.levels import NO_LEVELS, Levels
@@ -92,7 +93,8 @@ class NodeTable:
         states: The states by key; some may be without nodes until ``trim``.
         resources: The number of each resource that a node offers or a pod requests.
         samples: For each static kind, a node of it. Nodes of one kind have equal signatures and
-            equal values of the labels that are watched, so static plugins answer alike.
+            equal values of the labels that are watched, so static plugins answer alike, and equal
+            marks, which are in ``marks``.
         numbering: How often the kinds were numbered anew.
         domains: The nodes by domain.
         log: The states that gained or lost a node; ``log_start`` is the number of the first entry.
@@ -112,6 +114,7 @@ class NodeTable:
         self.states: dict[_Key, NodeState] = {}
         self.resources: dict[str, int] = {"pods": PODS}
         self.samples: list[Node] = []
+        self.marks: list[Marks] = []
         self.numbering: int = 0
         self.domains: Domains = Domains(self.nodes, levels)
         self.log: list[NodeState] = []
@@ -120,6 +123,7 @@ class NodeTable:
         self.count: int = 0
         self._unused: list[int] = []
         self._signatures: list[Hashable] = []
+        self._marked: dict[int, Marks] = {}
         self._kept: dict[int, int] = {}  # how many holds refer to a slot, which may hold nothing
         self._watched: dict[str, None] = {}
         self._kinds: dict[tuple[Any, ...], int] = {}
@@ -154,7 +158,7 @@ class NodeTable:
             self.domains.put(slot, node)
         self.nodes[slot] = node
         self._signatures[slot] = signature
-        self._offer(slot, self._kind(node, signature), offered)
+        self._offer(slot, self._kind(slot, node, signature), offered)
         self.gained(slot)
 
     def remove(self, name: NodeName) -> None:
@@ -166,6 +170,7 @@ class NodeTable:
             self.domains.remove(slot, node)
             self.nodes[slot] = None
             self._digests.pop(slot, None)
+            self._marked.pop(slot, None)
             self._offer(slot, GONE, (0,) * len(self.resources))
             self._forget_if_unused(slot)
 
@@ -188,6 +193,20 @@ class NodeTable:
         self.state_of.append(state)
         self._enter(slot, state)
         return slot
+
+    def set_marks(self, slot: int, marks: Marks) -> None:
+        """Give a node other marks: it may take more than before. O(resources)."""
+        node = self.nodes[slot]
+        if node is not None and self._marked.get(slot, ()) != marks:
+            self._marked[slot] = marks
+            old, signature = self.state_of[slot], self._signatures[slot]
+            self._put(slot, old, (self._kind(slot, node, signature), old.free, old.offered))
+            if self._undo is None:
+                self.gained(slot)
+
+    def marks_of(self, slot: int) -> Marks:
+        """Return the marks of a node."""
+        return self._marked.get(slot, ())
 
     def keep(self, slot: int) -> None:
         """Keep a slot for one more hold, whatever it holds there."""
@@ -222,9 +241,10 @@ class NodeTable:
             self.numbering += 1
             self._kinds.clear()
             self.samples.clear()
+            self.marks.clear()
             self._kind_texts.clear()
-            signed = zip(self.nodes, self._signatures, strict=True)
-            kinds = [GONE if node is None else self._kind(node, s) for node, s in signed]
+            signed = enumerate(zip(self.nodes, self._signatures, strict=True))
+            kinds = [GONE if node is None else self._kind(at, node, s) for at, (node, s) in signed]
             self._renew(lambda slot, s: (kinds[slot], s.free, s.offered))
 
     def tells_apart(self, labels: Iterable[str]) -> bool:
@@ -426,14 +446,16 @@ class NodeTable:
         self.log_start += len(self.log) + 1
         self.log.clear()
 
-    def _kind(self, node: Node, signature: Hashable) -> int:
+    def _kind(self, slot: int, node: Node, signature: Hashable) -> int:
         values = tuple([node.labels.get(key) for key in self._watched])
-        number = self._kinds.setdefault((signature, values), len(self.samples))
+        marks = self._marked.get(slot, ())
+        number = self._kinds.setdefault((signature, values, marks), len(self.samples))
         if number == len(self.samples):
             self.samples.append(node)
+            self.marks.append(marks)
             labels = sorted(zip(self._watched, values, strict=True))
-            text = repr((labels, node.taints, node.unschedulable, node.declared_features))
-            self._kind_texts.append(text)
+            parts = (labels, node.taints, node.unschedulable, node.declared_features)
+            self._kind_texts.append(repr((*parts, marks) if marks else parts))
         return number
 
     def check(self) -> None:

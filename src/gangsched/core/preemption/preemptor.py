@@ -69,7 +69,9 @@ class Preemptor:
         self._barred: frozenset[int] = frozenset()
         task = self._task(members, {})
         classes = {record.pod_class for record in members}
-        self.depends_on_pods: bool = any(task.asks_late(c) for c in classes if c is not None)
+        asks_late = any(task.asks_late(c) for c in classes if c is not None)
+        # nor are others in a domain of its own, wherever they are there
+        self.depends_on_pods: bool = asks_late or bool(gang.tree.exclusive_leaves)
         self.one: PodRecord | None = members[0] if self._needs_one(members) else None
         if self.depends_on_pods:
             self._barred = self._unresolvable_for(members)

@@ -20,6 +20,7 @@ from gangsched.core.nodes.node_table import Needs, NodeTable
 from gangsched.core.nodes.views import NodeView
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.records.quota_ledger import QuotaLedger
+from gangsched.core.records.tenancy import Tenancy
 from gangsched.cycle_state.pod_counts import KeptPodCounts
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
 from gangsched.primitives.counters import MemberState
@@ -68,6 +69,7 @@ class Records:
 
     Attributes:
         counts: The pods on nodes by domain, for plugins that read them.
+        tenancy: Which gangs have pods in a domain, if any wants domains of its own.
         waiting: The pods that wait on permit.
         holds: The capacity that is kept for pods that are not there yet.
         terminating: The pods that terminate.
@@ -102,6 +104,7 @@ class Records:
         self.quotas: QuotaLedger = QuotaLedger() if quotas is None else quotas
         self.counts: KeptPodCounts = KeptPodCounts(NodesBySlot(self), carried)
         self.table = table
+        self.tenancy: Tenancy = Tenancy(table)
         self.registry = registry
         self.pods: dict[PodUID, PodRecord] = {}
         self.gangs: dict[str, Gang] = {}
@@ -283,6 +286,12 @@ class Records:
             counts.nodes_changed()
         if before is None and node is not None:
             self._count_holders(table.slots[name])
+        if self.tenancy.levels and slot is not None:
+            for record in self.holders(slot):
+                self.tenancy.leave(record)
+                self.tenancy.come(record)
+        if self.tenancy.levels and node is not None:
+            self.tenancy.node_changed(table.slots[name])
         return True
 
     def _count_holders(self, slot: int) -> None:
@@ -296,6 +305,7 @@ class Records:
     def _come(self, record: PodRecord) -> None:
         self._on.setdefault(record.slot, {})[record.uid] = record
         self._use(record, 1)
+        self.tenancy.come(record)
         if self.counts.is_active or self.selections.stated:
             self._count(record)
 
@@ -321,6 +331,7 @@ class Records:
         if not on:
             del self._on[slot]
         self._use(record, -1)
+        self.tenancy.leave(record)
         self.table.give(slot, record.needs, since)
 
     def _use(self, record: PodRecord, sign: int) -> None:
@@ -391,6 +402,7 @@ class Records:
         """Take a pod off its node within a trial of the table. O(resources)."""
         self._lifted[record.uid] = record
         self._uncount(record)
+        self.tenancy.leave(record)
         self.table.take(record.slot, record.needs, -1)
 
     def land(self, record: PodRecord) -> None:
@@ -408,6 +420,7 @@ class Records:
         """Count a pod that was counted before. One with terms has made the counts active then."""
         if self.counts.is_active and self.table.nodes[record.slot] is not None:
             self.counts.put(record.pod, record.slot)
+        self.tenancy.come(record)
 
     # Reading ------------------------------------------------------------------------------------
 

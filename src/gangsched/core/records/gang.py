@@ -232,9 +232,12 @@ class Gang:
         self.set_tree(REGULAR)
 
     def set_tree(self, tree: SubGroup, *, agrees: bool = True) -> None:
-        """Give the gang a tree, and each member its leaf."""
+        """Give the gang a tree, and each member its leaf; some need other classes then."""
+        had_domains = bool(self.members) and bool(self.tree.exclusive_leaves)
         self.tree: SubGroup = tree
         self.agrees: bool = agrees
+        if tree.exclusive_leaves or had_domains:
+            self.classes_of = -1
         self.leaves: dict[tuple[GroupKey | None, str | None], str] = {
             (leaf.group, leaf.role): leaf.key for leaf in tree.leaves
         }

@@ -243,7 +243,7 @@ def _read_pod(state: State, row: PodRow, path: str) -> None:
     slot = -1 if row.node is None else state.table.slot(row.node)
     state.records.move(record, row.state, slot)
     if row.state is MemberState.UNSCHEDULED:
-        record.pod_class = seen.pod_class or state.evaluator.class_of(seen.pod)
+        record.pod_class = state.class_of(record, seen.pod_class)
     record.round = row.round
 
 
@@ -321,7 +321,7 @@ def _assume(state: State, record: PodRecord, row: PodRow, path: str) -> None:
         key = get(state.settings.profile.scratch_keys, name, f"{path}.cycle")
         record.cycle.write(key, value)
     if not row.is_outgrown:  # without a class, its bind counts as failed
-        record.pod_class = state.evaluator.class_of(record.pod)
+        record.pod_class = state.class_of(record)
     state.records.move(record, row.state, state.table.slot(row.node))
     record.round = row.round
 

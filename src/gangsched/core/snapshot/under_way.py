@@ -72,13 +72,13 @@ def _is_void(state: State, record: PodRecord) -> bool:
 
 def _takes(state: State, record: PodRecord, seen: Seen) -> bool:
     """Return whether the node that a pod is being bound to takes the pod as it is now."""
-    records, pod_class, views = state.records, seen.pod_class, state.views
-    assert pod_class is not None
+    records, views = state.records, state.views
     assert record.cycle is not None
     before = record.pod, record.pod_class
     with Trial(records) as trial:
         trial.lift([record])
-        record.pod, record.pod_class = seen.pod, pod_class
+        record.pod = seen.pod
+        record.pod_class = pod_class = state.class_of(record, seen.pod_class)
         try:
             asked = late.asked_about(pod_class, record.cycle, record, views)
             return pod_class.memo.refresh().fits(state.table.state_of[record.slot]) > 0 and (

@@ -10,6 +10,7 @@ from typing import Any, final
 from attrs import frozen
 
 from gangsched.core.evaluation.evaluator import Evaluator
+from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.node_table import NodeTable
 from gangsched.core.nodes.views import NodeViews
 from gangsched.core.points import Points
@@ -134,6 +135,12 @@ class State:
     def has_classes(self, gang: Gang) -> bool:
         """Return whether pending members have the classes that the known selectors give them."""
         return gang.classes_of == self.records.selections.version
+
+    def class_of(self, record: PodRecord, found: PodClass | None = None) -> PodClass:
+        """Return the class of a pod as a member of its gang; *found* without regard to that."""
+        if found is None or record.gang.tree.exclusive_leaves:
+            return self.evaluator.class_of(record.pod, self.records.tenancy.asks(record))
+        return found
 
     def note_event(self, gang: Gang) -> None:
         """Note that an event was about a gang: what was planned for it may hold no more. O(1)."""

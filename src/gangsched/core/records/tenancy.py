@@ -1,0 +1,156 @@
+"""Tenancy: which gangs have pods in a domain, for the levels that a gang wants domains of.
+
+Nothing is counted until a gang states ``exclusive``. From then on each pod that comes to a node or
+leaves it is counted in its domain of that level, in trials too, and the nodes of a domain are
+marked anew when it gets another tenant or owner; see ``marks``.
+
+Invariants (``check``): every pod on a node is counted once in each domain that has the node, under
+the name that its gang has now; and each node has the marks that follow.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TypeAlias, final
+
+from gangsched.core.nodes.domains import Domain
+from gangsched.core.nodes.marks import (
+    NO_DOMAIN,
+    SOMEBODY,
+    Asks,
+    Mark,
+    asks_of,
+    is_resident,
+)
+from gangsched.core.nodes.node_table import NodeTable
+from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.errors import InternalError
+from gangsched.model import PodUID
+
+__all__ = ["Tenancy"]
+
+_Place: TypeAlias = tuple[str, Domain]
+"""A level, and a domain of it."""
+_Tenant: TypeAlias = tuple[str, bool]
+"""The key of a gang, or ``SOMEBODY``; and whether it has the domain for itself."""
+
+
+@final
+class Tenancy:
+    """The gangs in the domains of some levels.
+
+    Attributes:
+        levels: The levels; none until a gang wants domains of its own.
+    """
+
+    __slots__ = ("_counted", "_marks", "_pods", "_table", "levels")
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self.levels: list[str] = []
+        self._counted: dict[PodUID, list[tuple[_Place, _Tenant]]] = {}
+        self._pods: dict[_Place, Counter[_Tenant]] = {}
+        self._marks: dict[_Place, Mark] = {}
+
+    def asks(self, record: PodRecord) -> Asks:
+        """Return what a pod asks of marks. O(1)."""
+        tree = record.gang.tree
+        if not tree.exclusive_leaves:
+            return asks_of(record.pod)
+        return Asks(record.gang.key, tree.exclusive_leaves.get(record.leaf, ()))
+
+    def renew(self, gang: Gang, on_nodes: Iterable[PodRecord]) -> None:
+        """Count a gang that has another tree. O(members), and O(pods + nodes) for a new level.
+
+        Args:
+            gang: The gang.
+            on_nodes: All pods on nodes.
+        """
+        wanted = {level for levels in gang.tree.exclusive_leaves.values() for level in levels}
+        new = sorted(wanted.difference(self.levels))
+        some: Iterable[PodRecord] = gang.members.values()
+        if new:
+            self.levels += new
+            self._mark(range(len(self._table.nodes)))
+            some = on_nodes
+        for record in [*some] if self.levels else ():
+            self.leave(record)
+            if record.slot >= 0:
+                self.come(record)
+
+    def come(self, record: PodRecord) -> None:
+        """Count a pod that is on a node. O(levels), and O(nodes of a domain that is marked)."""
+        if not self.levels or is_resident(record.pod):
+            return
+        domains, tree = self._table.domains, record.gang.tree
+        name = record.gang.key if tree.exclusive_leaves else SOMEBODY
+        owned = tree.exclusive_leaves.get(record.leaf, ())
+        counted = self._counted[record.uid] = []
+        for level in self.levels:
+            domain = domains.around(record.slot, level)
+            if domain is not None:
+                place, tenant = (level, domain), (name, level in owned)
+                counted.append((place, tenant))
+                self._pods.setdefault(place, Counter())[tenant] += 1
+                self._look(place)
+
+    def leave(self, record: PodRecord) -> None:
+        """Count a pod no longer, if it is counted. O(levels), as ``come``."""
+        for place, tenant in self._counted.pop(record.uid, ()) if self.levels else ():
+            pods = self._pods[place]
+            pods[tenant] -= 1
+            if not pods[tenant]:
+                del pods[tenant]
+            if not pods:
+                del self._pods[place]
+            self._look(place)
+
+    def node_changed(self, slot: int) -> None:
+        """Mark a node that was added or changed; its pods are counted by the caller. O(levels)."""
+        if self.levels:
+            self._mark((slot,))
+
+    def _look(self, place: _Place) -> None:
+        """Mark the nodes of a domain if it has another tenant or owner."""
+        level, domain = place
+        before, mark = self._marks.get(place, Mark(level)), self._mark_of(place)
+        if mark != before:
+            if mark == Mark(level):
+                del self._marks[place]
+            else:
+                self._marks[place] = mark
+            self._mark(self._table.domains.slots(domain))
+
+    def _mark_of(self, place: _Place) -> Mark:
+        level, _domain = place
+        pods = self._pods.get(place, Counter())
+        names = {name for name, _owns in pods}
+        owners = sorted(name for name, owns in pods if owns)
+        tenant = SOMEBODY if len(names) > 1 else next(iter(names), "")
+        return Mark(level, tenant, owners[0] if owners else "")
+
+    def _mark(self, slots: Iterable[int]) -> None:
+        for slot in slots:
+            if self._table.nodes[slot] is not None:
+                self._table.set_marks(slot, tuple([self._at(slot, level) for level in self.levels]))
+
+    def _at(self, slot: int, level: str) -> Mark:
+        domain = self._table.domains.around(slot, level)
+        if domain is None:
+            return Mark(level, NO_DOMAIN)
+        return self._marks.get((level, domain), Mark(level))
+
+    def check(self, on_nodes: Iterable[PodRecord]) -> None:
+        """Count all pods a second time. O(pods + nodes)."""
+        fresh = Tenancy(self._table)
+        fresh.levels = self.levels
+        for record in on_nodes:
+            if self._table.nodes[record.slot] is not None:
+                fresh.come(record)
+        if fresh._pods != self._pods or fresh._marks != self._marks:
+            raise InternalError(f"tenants are {fresh._pods}, and not {self._pods}")
+        for slot, node in enumerate(self._table.nodes):
+            expected = tuple([self._at(slot, level) for level in self.levels])
+            if node is not None and self._table.marks_of(slot) != expected:
+                raise InternalError(f"{node.name} is marked {self._table.marks_of(slot)}")
