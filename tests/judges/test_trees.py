@@ -184,9 +184,8 @@ def test_words_that_do_not_hold_are_noticed(words: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        {"exclusive": "rack"},
-        {"apart": "rack"},
-        {"within": {"preferred": "rack", "balanced": True}},
+        {"queue": "a"},
+        {"within": {"preferred": "rack", "spread": True}},
     ],
 )
 def test_case_that_cannot_be_spelled_is_refused(more: dict[str, Any]) -> None:

@@ -52,7 +52,10 @@ HERE: Final = Path(__file__).parents[1] / "testdata" / "judges"
 HOST: Final = "host"
 _KEYS: Final = {HOST: "kubernetes.io/hostname"}
 _NAMES: Final = {"gpu": "nvidia.com/gpu", "mem": "memory"}
-_FIELDS: Final = {"name", "min", "within", "slices", "priority", "children", "pods"}
+_FIELDS: Final = {
+    *("name", "min", "within", "slices", "apart", "exclusive"),
+    *("priority", "children", "pods"),
+}
 _TRIES: Final = 8
 """Attempts after a failed one, each when its backoff ends."""
 
@@ -82,11 +85,17 @@ def _topology(tree: Tree) -> Topology | None:
     required, preferred = within.get("required"), within.get("preferred")
     slices = {_KEYS.get(level, level): size for level, size in tree.get("slices", ())}
     slices.pop(required or "", None)  # those of the level that all members share ask for no more
+    more: dict[str, Any] = {
+        word: _KEYS.get(tree[word], tree[word]) for word in ("apart", "exclusive") if word in tree
+    }
+    more |= {"slices": slices} if slices else {}
+    if within.get("balanced"):
+        more["balanced"] = True
     if required is not None:
-        return Topology(required, prefer=preferred, slices=slices)
+        return Topology(required, prefer=preferred, **more)
     if preferred is not None:
-        return Topology(preferred, required=False, slices=slices)
-    return Topology(slices=slices) if slices else None
+        return Topology(preferred, required=False, **more)
+    return Topology(**more) if more else None
 
 
 def levels_of(case: Case) -> list[list[str]]:
@@ -99,7 +108,7 @@ def _check(tree: Tree) -> None:
     if unknown := tree.keys() - _FIELDS:
         raise ValueError(f"{tree['name']}: expected no fields but {sorted(_FIELDS)}, got {unknown}")
     within = tree.get("within", {})
-    if unknown := within.keys() - {"required", "preferred"}:
+    if unknown := within.keys() - {"required", "preferred", "balanced"}:
         raise ValueError(f"{tree['name']}: within has {unknown}")
 
 

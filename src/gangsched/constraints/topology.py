@@ -92,10 +92,5 @@ class Topology:
         if self.key is None and not (self.slices or self.apart or self.exclusive):
             raise InvalidValueError("key", None, "a label, unless slices, apart or exclusive")
 
-    @property
-    def cuts(self) -> tuple[tuple[str, int], ...]:
-        """The slices of pods; pods that are apart are slices of one."""
-        return self.slices or (() if self.apart is None else ((self.apart, 1),))
-
     def __repr__(self) -> str:
         return short_repr(self)

@@ -100,7 +100,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         derived="_on gang_of guard holds notes_departed priorities terminating usage",
         made="_carried _sign account_of counts notes_ended notes_used quotas registry selections"
         " table tenancy waiting",
-        dropped="_lifted _planned ended used",
+        dropped="_lifted _lifted_holds _planned ended used",
         shown="pods",
     ),
     "Points": Fields(
@@ -233,7 +233,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
             "since": "NominatedPodRow.since ReservedRow.since",
             "slot": "NominatedPodRow.node ReservedRow.node",
         },
-        derived="needs owner",
+        derived="asks needs owner",
         dropped="is_lent",
     ),
     "Nominations": Fields(

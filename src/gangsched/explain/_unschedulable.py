@@ -65,6 +65,7 @@ class Shortage:
             a group of groups. None if they count members.
         each_within: The label of which each of these copies needs one value; empty for none.
         of_slices: Whether it counts slices of members instead of copies.
+        apart: The label of which no two of these members or copies share a value; empty for none.
     """
 
     needed: int
@@ -79,6 +80,7 @@ class Shortage:
     copy_requests: Resources | None = None
     each_within: str = ""
     of_slices: bool = False
+    apart: str = ""
 
     @property
     def is_of_copies(self) -> bool:
@@ -101,6 +103,9 @@ class Shortage:
             requests = self.copy_requests
             amounts = " and ".join(f"{requests.quantity(name)} {name}" for name in requests)
             one = f" within one {self.each_within}" if self.each_within else ""
+            if self.apart:
+                is_same = self.apart == self.each_within
+                one += " of its own" if is_same else f", no two in one {self.apart}"
             each = f": each needs {amounts}" if amounts else ": each" * bool(one)
             what = "slices" if self.of_slices else "copies" if self.role else "children"
             return f"{bound} of {self.needed} {what}{whose} fit{where}{each}{one}"
@@ -110,6 +115,8 @@ class Shortage:
             )
             where += f" beside the {others}"
         what = f"{bound} of {self.needed} members{whose} fit{where}"
+        if self.apart:
+            return f"{what}, no two in one {self.apart}"
         if self.resource is None:
             return f"{what} at once"
         return (

@@ -245,9 +245,11 @@ class PodGroup:
 
     def _check_topology(self) -> None:
         of = self.topology
-        if of is not None and (of.slices if self.min_groups else self.roles and of.cuts):
-            word = "slices" if of.slices else "apart"
-            expected = f"no {word}: it is of the pods of one role, or of a group without roles"
+        word = "slices" if of is not None and of.slices else ""
+        if of is not None and of.apart is not None and self.roles:
+            word = word or "apart"  # of a group of groups, it is about its children
+        if word and (self.roles or self.min_groups):
+            expected = f"no {word}: that is of the pods of one role, or of a group without roles"
             raise InvalidPodGroupError(self.key, "topology", of, expected)
 
     def _check_has_no_pods(self) -> None:
@@ -269,7 +271,7 @@ class PodGroup:
     @property
     def has_slices(self) -> bool:
         """Whether the group, or a role of it, is cut into slices. O(roles)."""
-        own = self.topology is not None and bool(self.topology.cuts) and not self.min_groups
+        own = self.topology is not None and bool(self.topology.slices)
         return own or (bool(self.roles) and has_slices(self.roles))
 
     @property
@@ -310,11 +312,11 @@ class PodGroup:
     def _slices_of(self, path: str | None) -> tuple[tuple[tuple[str, int], ...], int]:
         """Return the slices of a role, by its path, and how many members they are about."""
         if not self.roles:
-            return () if self.topology is None else self.topology.cuts, self.min_available
+            return () if self.topology is None else self.topology.slices, self.min_available
         role = leaf_at(self.roles, path or "")
         if not isinstance(role, Role) or role.topology is None:
             return (), 0
-        return role.topology.cuts, role.needed
+        return role.topology.slices, role.needed
 
     def member_problem(
         self, role: str | None, labels: Mapping[str, str], name: str
@@ -334,7 +336,7 @@ class PodGroup:
             expected = "the role of a copy that the group has, such as decode/0/worker"
             return InvalidPodGroupError(f"pod {self.namespace}/{name}", "role", role, expected)
         if self._slices_of(path)[0] and number_of(name, labels) is None:
-            expected = "a name that ends with its number, such as w-3, since its group has slices or is apart"
+            expected = "a name that ends with its number, such as w-3, since its group has slices"
             return InvalidPodGroupError(f"pod {self.namespace}/{name}", "name", name, expected)
         return None
 

@@ -175,8 +175,7 @@ def pods_needed(roles: Mapping[str, int | Role]) -> int:
 def has_slices(roles: Mapping[str, int | Role]) -> bool:
     """Return whether a role, or one in its copies, is cut into slices. O(roles)."""
     return any(
-        (role.topology is not None and not role.roles and bool(role.topology.cuts))
-        or has_slices(role.roles)
+        (role.topology is not None and bool(role.topology.slices)) or has_slices(role.roles)
         for role in roles.values()
         if isinstance(role, Role)
     )

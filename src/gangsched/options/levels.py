@@ -41,6 +41,10 @@ class Levels:
         """Return the levels down to one, itself last; only itself if it stands alone. O(1)."""
         return self._chains.get(key, (key,))
 
+    def topology(self, key: str) -> tuple[str, ...]:
+        """Return the levels of the topology that has a level; only itself if it stands alone."""
+        return next((keys for keys in self.topologies if key in keys), (key,))
+
     def upwards(self, fine: str, coarse: str | None) -> tuple[str, ...]:
         """Return the levels from a fine one up to a coarse one; None for the coarsest."""
         chain = self.chain(fine)

@@ -235,6 +235,6 @@ def _minima(spec: PodGroup) -> FrozenMap[int]:
     found = {
         name: role if isinstance(role, int) else role.needed
         for name, role in spec.roles.items()
-        if isinstance(role, int) or not (role.roles or (role.topology and role.topology.cuts))
+        if isinstance(role, int) or not (role.roles or (role.topology and role.topology.slices))
     }
     return FrozenMap(found) if found else _NO_ROLES

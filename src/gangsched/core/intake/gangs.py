@@ -87,7 +87,7 @@ def grow_tree(state: State, gang: Gang) -> None:
         tree = SubGroup(gang.key, children=trees)
     if tree != gang.tree or agrees != gang.agrees:
         gang.set_tree(tree, agrees=agrees)
-        state.records.tenancy.renew(gang, state.records.on_nodes())
+        state.records.tenancy.renew(gang, state.records.on_nodes(), state.records.holds)
 
 
 def regroup(state: State, keys: Iterable[GroupKey]) -> None:
@@ -129,5 +129,5 @@ def _move_group(state: State, info: PodGroupInfo, gang: Gang) -> None:
         if record.state is _UNSCHEDULED:
             other.pending[record.uid] = record
     grow_tree(state, gang)
-    records.tenancy.renew(other, records.on_nodes())
+    records.tenancy.renew(other, records.on_nodes(), records.holds)
     state.touch(other)

@@ -114,6 +114,29 @@ class Domains:
             return None
         return slot if level == HOST else path
 
+    def across(self, domain: Domain, level: str) -> frozenset[Domain]:
+        """Return the domains of a level, each by itself, that have a node in common with a domain.
+
+        Runtime complexity: O(levels), and O(nodes there) if the domain is of a coarser level.
+        """
+        chain = self.levels.chain(level)
+        if not isinstance(domain, int) and level != HOST:
+            path = tuple([pair for pair in domain if pair[0] in chain])
+            if len(path) == len(chain):
+                return frozenset((path,))
+        if level == HOST:
+            return frozenset(self.slots(domain))
+        paths = (self.of(slot, chain) for slot in self.slots(domain))
+        return frozenset([path for path in paths if path is not None])
+
+    def finer(self, level: str, domain: Domain) -> Chain:
+        """Return the levels below a domain, the coarsest first; *level* is one of its topology."""
+        if isinstance(domain, int):
+            return ()
+        above = {key for key, _value in domain}
+        keys = dict.fromkeys((*self.levels.topology(level), HOST))
+        return tuple([key for key in keys if key not in above])
+
     def name(self, path: Path) -> str:
         """Return the value of a domain, after those of the levels above it: ``b1/r7``."""
         chain = self.levels.chain(path[-1][0])

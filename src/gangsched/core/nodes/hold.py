@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import final
 
+from gangsched.core.nodes.marks import Asks
 from gangsched.core.nodes.node_table import Needs
 
 __all__ = ["Hold"]
@@ -22,16 +23,19 @@ class Hold:
         slot: The node.
         needs: What is kept there.
         owner: For which pod group or pod, in words.
+        asks: What the pod asks that comes there, which counts as if it were there already where
+            gangs want domains of their own; None if it does not.
         since: The step at which it was taken.
         is_lent: Whether its owner is tried now, who sees the capacity as free.
     """
 
-    __slots__ = ("is_lent", "needs", "owner", "since", "slot")
+    __slots__ = ("asks", "is_lent", "needs", "owner", "since", "slot")
 
-    def __init__(self, slot: int, needs: Needs, owner: str) -> None:
+    def __init__(self, slot: int, needs: Needs, owner: str, asks: Asks | None = None) -> None:
         self.slot: int = slot
         self.needs: Needs = needs
         self.owner: str = owner
+        self.asks: Asks | None = asks
         self.since: int = 0
         self.is_lent: bool = False
 

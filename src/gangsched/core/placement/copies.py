@@ -57,7 +57,7 @@ def shortage_of_copies(task: Task, role: SubGroup, *, of_all: bool = False) -> S
         for copies in like.values():
             if fits >= wanted:
                 return None
-            room = _most(_needs(task, copies[0]), _domains(task, copies[0], domain))
+            room = _most(task, role, copies[0], domain)
             fits += len(copies) if room is None else min(len(copies), room)
         if fits > most:
             most, best = fits, domain
@@ -131,6 +131,7 @@ def _shortage(
         copy_requests=asked,
         each_within=level,
         of_slices=bool(role.slices),
+        apart=role.apart or "",
     )
 
 
@@ -155,10 +156,19 @@ def _label(task: Task, domain: Domain) -> str:
     return f"{HOST if isinstance(domain, int) else domain[-1][0]}={task.name(domain)}"
 
 
-def _most(needs: _Needs, domains: Sequence[Domain]) -> int | None:
+def _most(task: Task, role: SubGroup, copy: SubGroup, under: Domain) -> int | None:
     """Return how many copies fit, each class counted by itself; None if nothing is known."""
+    needs = _needs(task, copy)
     if not needs:
         return None
     for pod_class in needs:
         pod_class.memo.refresh()
-    return sum(min(c.memo.within(domain) // n for c, n in needs.items()) for domain in domains)
+
+    def room(domain: Domain) -> int:
+        return min(c.memo.within(domain) // n for c, n in needs.items())
+
+    domains = _domains(task, copy, under)
+    if role.apart is None:
+        return sum(map(room, domains))
+    left = [d for d in domains if task.apart.is_left(copy, d, {}) and room(d)]
+    return len({task.table.domains.across(domain, role.apart) for domain in left})

@@ -6,7 +6,7 @@ Each function takes capacity in a trial of the table, and returns one slot for e
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from gangsched.primitives.gang_tree import HOST, Slices
 __all__ = [
     "best_nodes",
     "capacity",
+    "evenly",
     "fewest",
     "fewest_domains",
     "fewest_nodes",
@@ -134,6 +135,42 @@ def fewest_domains(
     memo, names = pod_class.memo.refresh(), pod_class.table.names
     sized = [(memo.within(d), names[d] if isinstance(d, int) else d, d) for d in domains]
     return fewest(sorted([e for e in sized if e[0]], key=lambda e: e[:2]), number)
+
+
+def evenly(
+    number: int, room: Mapping[T, int], held: Mapping[T, int], name: Callable[[T], Any]
+) -> list[tuple[T, int]]:
+    """Return the fewest domains that take so many, each with how many, as equal as can be.
+
+    Of those that could take an equal part the smallest are chosen. O(domains log + number log).
+
+    Args:
+        number: How many there are.
+        room: How many each domain takes.
+        held: How many are in a domain already; such a domain is one of them in any case.
+        name: Returns what orders equal domains.
+    """
+    sized = sorted([d for d, size in room.items() if size and d not in held], key=name)
+    sized.sort(key=lambda domain: -room[domain])
+    total, count = sum(room[domain] for domain in held), 0
+    while total < number and count < len(sized):
+        total += room[sized[count]]
+        count += 1
+    part = -(-(number + sum(held.values())) // max(count + len(held), 1))
+    large = [domain for domain in sized if room[domain] >= part]
+    if len(large) >= count:
+        large.sort(key=lambda domain: (room[domain], name(domain)))
+    chosen = large[:count] if len(large) >= count else sized[:count]
+    heap = [(held.get(each, 0), name(each), each) for each in (*held, *chosen)]
+    heapify(heap)
+    given: dict[T, int] = {}
+    while heap and number:
+        has, key, domain = heappop(heap)
+        if given.get(domain, 0) < room[domain]:
+            given[domain] = given.get(domain, 0) + 1
+            number -= 1
+            heappush(heap, (has + 1, key, domain))
+    return list(given.items())
 
 
 def capacity(pod_class: PodClass, domain: Domain, slices: Slices) -> int:

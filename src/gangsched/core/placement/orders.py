@@ -62,6 +62,7 @@ class _Run:
         self._domains = {leaf: d for leaf, d in domains.items() if leaf in task.pools}
         self._position: dict[_Move, int] = {}
         self._looks: dict[int, Hashable] = {}
+        self._apart = [sub.apart for sub in self._minima if sub.apart is not None]
         self._within = [frozenset(task.table.domains.slots(d)) for d in self._domains.values()]
 
     def explore(self) -> bool:
@@ -149,13 +150,15 @@ class _Run:
                     continue
                 met.add(look)
             self.steps += 1
-            if task.accepts(leaf, pod_class, slot):
+            if task.apart.takes(leaf, slot) and task.accepts(leaf, pod_class, slot):
                 yield slot
 
     def _look(self, slot: int) -> Hashable:
         """Return what is equal for nodes of which only one is tried; None if it is always tried."""
         if slot not in self._looks:
-            look = self._task.look(slot)
-            where = tuple([slot in within for within in self._within])
+            task = self._task
+            look = task.look(slot)
+            where: tuple[Hashable, ...] = tuple([slot in within for within in self._within])
+            where += tuple([task.table.domains.across(slot, level) for level in self._apart])
             self._looks[slot] = None if look is None else (look, where)
         return self._looks[slot]

@@ -46,10 +46,13 @@ def search(
         under: The domain that was chosen for the sub group above it.
     """
     tree = tree or task.gang.tree
-    asks_late = task.asks_some_late
+    is_apart = any(leaf.apart is not None for leaf in tree.leaves)
     is_like = not tree.children and len(task.pools.get(tree.key, {})) < 2
-    if is_like and tree.within is None and not asks_late:
+    asks_late = task.asks_some_late
+    if is_like and (tree.within is None or is_apart) and not asks_late:
         return False  # of like members, counting was exact
+    # where the others are matters to members that are apart, too: every order is tried
+    asks_late |= is_apart
     if budget <= 0:
         task.gave_up = True
         return False
@@ -216,6 +219,8 @@ def _assignments(
             yield dict(given), 0  # its members stay away
     children = [child for child in tree.children if child.key in keys]
     for number, domain in enumerate(domains[first:], first):
+        if not task.apart.is_left(tree, domain, given):
+            continue
         for found in _each(task, children, keys, domain, {**given, tree.key: domain}):
             yield found, number
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gangsched.core.evaluation.pod_class import PodClass
-from gangsched.core.nodes.domains import Domain
+from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.nodes.node_table import PODS
+from gangsched.core.placement.apart import one_each
 from gangsched.core.placement.copies import shortage_of_copies
 from gangsched.core.placement.task import Task
 from gangsched.explain import Shortage
@@ -32,6 +33,8 @@ def shortage(task: Task) -> Shortage | None:
         found = None
         if sub.within is not None and sub.within.required:
             found = _in_domains(task, sub, sub.within.level)
+        if sub.apart is not None and not sub.children:
+            found = found or _of_members_apart(task, sub, sub.apart)
         found = found or shortage_of_copies(task, sub)
         if found is not None:
             return found
@@ -59,6 +62,23 @@ def _in_domains(task: Task, sub: SubGroup, level: str) -> Shortage | None:
     resource, in_pieces = scarce or (None, False)
     where = f"{level}={task.name(best)}"
     return Shortage(needed, most, is_exact, "", resource, in_pieces, where, group)
+
+
+def _of_members_apart(task: Task, leaf: SubGroup, apart: str) -> Shortage | None:
+    """Return how many members of a leaf find domains of their own; None if those are enough."""
+    needed, left = task.lacking(leaf), task.left(leaf.key)
+    is_bound = leaf.within is not None and leaf.within.required
+    most = -1
+    best: Domain = EVERYWHERE
+    for domain in sorted(task.domains(leaf), key=task.name) if is_bound else [EVERYWHERE]:
+        found = len(one_each(task.table, left, task.apart.unowned(leaf, domain)))
+        if found > most:
+            most, best = found, domain
+    if most >= needed:
+        return None
+    is_exact = most >= 0 and not any(task.asks_late(pod_class) for pod_class, _n in left)
+    where = f"{leaf.within.level}={task.name(best)}" if leaf.within and best != EVERYWHERE else ""
+    return Shortage(needed, max(most, 0), is_exact, leaf.role or "", within=where, apart=apart)
 
 
 def _classes(task: Task, sub: SubGroup) -> dict[PodClass, int]:

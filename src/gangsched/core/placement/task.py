@@ -21,7 +21,14 @@ from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.nodes.node_table import NodeTable
 from gangsched.core.nodes.views import NodeViews
 from gangsched.core.placement import late
-from gangsched.core.placement.fill import best_nodes, fewest_domains, fewest_nodes, most_nodes
+from gangsched.core.placement.apart import Apart, OfItsOwn, one_each
+from gangsched.core.placement.fill import (
+    best_nodes,
+    evenly,
+    fewest_domains,
+    fewest_nodes,
+    most_nodes,
+)
 from gangsched.core.placement.pinned import Limit, holding_by_leaf, name_of, pinned_to
 from gangsched.core.records import Records
 from gangsched.core.records.gang import Gang, PodRecord
@@ -57,6 +64,7 @@ class Task:
         pools: By the key of a leaf, its members by class.
         nodes: The members that are placed, each with its node, in order.
         chosen: By the key of a sub group that met its minimum, the domain that it was given.
+        apart: Which domains are left to sub groups that share none.
         failed: The first member that found no node; ``diagnosis``: why, with the members beside it
             that had found one.
         is_denied: Whether PreScore refused a member on all nodes that take it: no search helps.
@@ -87,6 +95,7 @@ class Task:
         self.minima: Mapping[str, int] = lacking
         self.nodes: list[tuple[PodRecord, int]] = []
         self.chosen: dict[str, Domain] = {}
+        self.apart: Apart = Apart(gang, self.table, self.nodes)
         self.failed: PodRecord | None = None
         self.diagnosis: Diagnosis | None = None
         self.is_denied: bool = False
@@ -120,6 +129,7 @@ class Task:
         self.records.clear_plan(planned)
         self.table.rewind(mark)
         del self.nodes[length:]
+        self.apart.forget()
         self._used, self._placed, self.chosen = dict(used), dict(placed), dict(chosen)
 
     # Minima -------------------------------------------------------------------------------------
@@ -181,6 +191,10 @@ class Task:
         pool = self.pools.get(leaf.key)
         if not pool or number <= 0:
             return 0
+        if leaf.apart is not None:
+            return self._put_apart(leaf, number, domain)
+        if leaf.key in self.balanced:
+            gather = self.table.domains.finer(self.balanced[leaf.key], domain)
         classes = list(pool)
         if len(classes) > 1:
             # of all of them, the hardest first; of some of them, the easiest
@@ -206,6 +220,23 @@ class Task:
                 break
         return done
 
+    def _put_apart(self, leaf: SubGroup, number: int, under: Domain) -> int:
+        """Place members in different domains; a late plugin may refuse some."""
+        done, left = 0, self.left(leaf.key)
+        for pod_class, domain in one_each(self.table, left, self.apart.unowned(leaf, under)):
+            record = self._next(leaf.key, pod_class)
+            for slot in self._fill(pod_class, [record], domain, ()):
+                done += 1
+                self.nodes.append((record, slot))
+                self._used[leaf.key, pod_class] = self._used.get((leaf.key, pod_class), 0) + 1
+            if done == number:
+                break
+        self._placed[leaf.key] = self._placed.get(leaf.key, 0) + done
+        if done < number and self.left(leaf.key):
+            self.most = max(self.most, len(self.nodes))
+            self.blame(self._next(leaf.key, self.left(leaf.key)[0][0]))
+        return done
+
     def _put_others(self, leaf: SubGroup, pod_class: PodClass, number: int, domain: Domain) -> int:
         """Place members after one that a plugin has refused, which may accept them."""
         done = 0
@@ -223,6 +254,8 @@ class Task:
         pod_class = record.pod_class
         pool = self.pools.get(record.leaf, {}).get(pod_class) if pod_class is not None else None
         if pod_class is None or pool is None or record not in pool:
+            return False
+        if not self.apart.takes(record.leaf, slot):
             return False
         used = self._used.get((record.leaf, pod_class), 0)
         if self.asks_late(pod_class):
@@ -262,7 +295,8 @@ class Task:
                 self.records.unplan(slot, record.pod)
                 self._used[record.leaf, record.pod_class] -= 1
                 self._placed[record.leaf] -= 1
-        self.nodes = [each for each in self.nodes if each[0] not in out]
+        self.nodes[:] = [each for each in self.nodes if each[0] not in out]
+        self.apart.forget()
         for pool in self.pools.values():
             for pod_class, alike in pool.items():
                 pool[pod_class] = [record for record in alike if record not in out]
@@ -275,9 +309,12 @@ class Task:
             cycle = self._told_cycle(record)
             self.diagnosis = late.diagnosis(record, cycle, self._views, limit)
 
-    def _limit(self, leaf: str) -> Limit | None:
-        """Return where the running members keep a member of a leaf; None if they do not."""
-        found: Limit | None = None
+    def _limit(self, leaf: str) -> Limit | OfItsOwn | None:
+        """Return where the other members keep a member of a leaf; None if they do not."""
+        found: Limit | OfItsOwn | None = None
+        of = next((each for each in self.gang.tree.leaves if each.key == leaf), None)
+        if of is not None and of.apart is not None:
+            return OfItsOwn(of.apart, self.apart.unowned(of, EVERYWHERE))
         for tree in self.gang.tree.constrained:
             within = tree.within
             if within is None or not within.required or leaf not in {x.key for x in tree.leaves}:
@@ -362,7 +399,7 @@ class Task:
     def _fill(
         self, pod_class: PodClass, records: list[PodRecord], domain: Domain, gather: Gather
     ) -> list[int]:
-        if gather:
+        if gather and records:
             return self._gather(pod_class, records, domain, gather)
         if self.asks_late(pod_class):
             return self._fill_late(pod_class, records, domain)
@@ -371,6 +408,15 @@ class Task:
         if pod_class.spreads:
             return most_nodes(pod_class, len(records), domain, self._siblings(pod_class))
         return best_nodes(pod_class, len(records), domain)
+
+    @cached_property
+    def balanced(self) -> dict[str, str]:
+        """By the key of a leaf whose members are balanced, the level within which they are."""
+        found: dict[str, str] = {}
+        for tree in self.gang.tree.constrained:
+            if tree.within is not None and tree.within.balanced:
+                found |= dict.fromkeys([leaf.key for leaf in tree.leaves], tree.within.level)
+        return found
 
     def _gather(
         self, pod_class: PodClass, records: list[PodRecord], domain: Domain, levels: Gather
@@ -383,10 +429,16 @@ class Task:
         mine = [r.slot for r in self.gang.members.values() if r.state in HOLDING and r.slot >= 0]
         mine += [slot for _record, slot in self.nodes]
         around = (domains.around(slot, level, domain) for slot in mine)
-        for each in dict.fromkeys(each for each in around if each is not None):
-            others.pop(each, None)
-            found += self._fill(pod_class, records[len(found) :], each, below)
-        for each, number in fewest_domains(pod_class, len(records) - len(found), others):
+        held = Counter(each for each in around if each is not None)
+        if records[0].leaf in self.balanced:
+            memo = pod_class.memo.refresh()
+            room = {each: memo.within(each) for each in (*others, *held)}
+            parts: Iterable[tuple[Domain, int]] = evenly(len(records), room, held, self.name)
+        else:
+            for each in held:
+                found += self._fill(pod_class, records[len(found) :], each, below)
+            parts = fewest_domains(pod_class, len(records) - len(found), others)
+        for each, number in parts:
             found += self._fill(pod_class, records[len(found) :][:number], each, below)
         # the nodes that are in no domain of the level, and what a late plugin has refused
         return found + self._fill(pod_class, records[len(found) :], domain, below)

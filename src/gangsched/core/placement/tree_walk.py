@@ -9,6 +9,7 @@ unlike ones, ``search`` decides.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeAlias
@@ -17,7 +18,7 @@ from attrs import evolve
 
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
-from gangsched.core.placement.fill import capacity, fewest, fewest_domains
+from gangsched.core.placement.fill import capacity, evenly, fewest, fewest_domains
 from gangsched.core.placement.task import Gather, Task
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.standing import can_be_met
@@ -106,16 +107,28 @@ def _plan(task: Task, tree: SubGroup, domain: Domain) -> dict[str, Domain]:
         return {}
     pod_class, cuts = like
     level, size = tree.slices[0]
-    has = dict.fromkeys(d for cut in tree.cuts for d in task.pinned(cut, domain) or ())
-    others = [d for d in task.table.domains.at(level, domain) if d not in has]
-    room = {d: capacity(pod_class, d, tree.slices) // size for d in (*has, *others)}
-    found = [d for d in has for _ in range(room[d])]
+    domains = task.table.domains.at(level, domain)
+    if tree.apart is not None and cuts:
+        domains = [d for d in domains if task.apart.is_left(cuts[0], d, {})]
+    has = Counter(d for cut in tree.cuts for d in task.pinned(cut, domain) or ())
+    room = {d: capacity(pod_class, d, tree.slices) // size for d in dict.fromkeys((*has, *domains))}
     sized: list[tuple[int, object, Domain]] = [
-        (room[d], task.name(d), d) for d in others if room[d]
+        (room[d], task.name(d), d) for d in domains if room[d] and d not in has
     ]
-    left = max(len(cuts) - len(found), 0)
-    for each, number in fewest(sorted(sized, key=lambda e: (e[0], e[1])), left):
-        found += [each] * number
+    sized.sort(key=lambda each: (each[0], each[1]))
+    found: list[Domain] = []
+    if tree.apart is not None:
+        # one slice in each, the tightest first
+        units: dict[frozenset[Domain], Domain] = {}
+        for _room, _name, each in sized:
+            units.setdefault(task.table.domains.across(each, tree.apart), each)
+        found += units.values()
+    elif any(leaf.key in task.balanced for leaf in tree.leaves):
+        found += [d for d, n in evenly(len(cuts), room, has, task.name) for _ in range(n)]
+    else:
+        found += [d for d in has for _ in range(room[d])]
+        for each, number in fewest(sized, max(len(cuts) - len(found), 0)):
+            found += [each] * number
     return {cut.key: each for cut, each in zip(cuts, found, strict=False)}
 
 
@@ -247,6 +260,16 @@ def options(task: Task, tree: SubGroup, under: Domain) -> Iterator[tuple[Domain,
 
 
 def _by_level(
+    task: Task, tree: SubGroup, under: Domain
+) -> Iterator[tuple[str, Iterable[tuple[Domain, Gather]]]]:
+    """Do what ``_at_each_level`` does, without the domains of those that it is apart from."""
+    for level, places in _at_each_level(task, tree, under):
+        if task.gang.tree.has_apart:
+            places = (each for each in places if task.apart.is_left(tree, each[0], {}))
+        yield level, places
+
+
+def _at_each_level(
     task: Task, tree: SubGroup, under: Domain
 ) -> Iterator[tuple[str, Iterable[tuple[Domain, Gather]]]]:
     """Yield each level that a constraint tries, with its domains; ``""`` for the whole of *under*.

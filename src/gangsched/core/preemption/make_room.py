@@ -220,7 +220,7 @@ def _nominate(
     pods: dict[Any, NominatedPod] = {}
     for record, slot in plan.places:
         assert record.pod_class is not None
-        hold = Hold(slot, record.needs, gang.name)
+        hold = Hold(slot, record.needs, gang.name, state.records.tenancy.asks(record))
         state.records.hold(hold)
         pods[record.uid] = NominatedPod(record, record.pod_class, hold)
     group = gang.group

@@ -130,6 +130,7 @@ class Records:
         self._on: dict[int, dict[PodUID, PodRecord]] = {}
         self._planned: list[tuple[int, Pod]] = []
         self._lifted: dict[PodUID, PodRecord] = {}
+        self._lifted_holds: dict[Hold, None] = {}
 
     def number(self) -> int:
         """Return the next number of a pod or gang."""
@@ -287,9 +288,7 @@ class Records:
         if before is None and node is not None:
             self._count_holders(table.slots[name])
         if self.tenancy.levels and slot is not None:
-            for record in self.holders(slot):
-                self.tenancy.leave(record)
-                self.tenancy.come(record)
+            self.tenancy.move(self.holders(slot), [h for h in self.holds if h.slot == slot])
         if self.tenancy.levels and node is not None:
             self.tenancy.node_changed(table.slots[name])
         return True
@@ -331,7 +330,7 @@ class Records:
         if not on:
             del self._on[slot]
         self._use(record, -1)
-        self.tenancy.leave(record)
+        self.tenancy.leave(record.uid)
         self.table.give(slot, record.needs, since)
 
     def _use(self, record: PodRecord, sign: int) -> None:
@@ -362,10 +361,12 @@ class Records:
         self.holds[hold] = None
         self.table.keep(hold.slot)
         self.table.take(hold.slot, hold.needs)
+        self.tenancy.keep(hold)
 
     def drop(self, hold: Hold) -> None:
         """Keep capacity no longer: a node may take more. O(resources)."""
         del self.holds[hold]
+        self.tenancy.leave(hold)
         if hold.is_lent:
             self.keep(hold)
         if self.notes_departed:
@@ -402,7 +403,7 @@ class Records:
         """Take a pod off its node within a trial of the table. O(resources)."""
         self._lifted[record.uid] = record
         self._uncount(record)
-        self.tenancy.leave(record)
+        self.tenancy.leave(record.uid)
         self.table.take(record.slot, record.needs, -1)
 
     def land(self, record: PodRecord) -> None:
@@ -411,10 +412,24 @@ class Records:
         self._count_again(record)
         self.table.take(record.slot, record.needs)
 
+    def lift_hold(self, hold: Hold) -> None:
+        """Take a hold off its node within a trial of the table. O(resources)."""
+        self._lifted_holds[hold] = None
+        self.tenancy.leave(hold)
+        self.table.take(hold.slot, hold.needs, -1)
+
+    def land_hold(self, hold: Hold) -> None:
+        """Put a hold back that was lifted. O(resources)."""
+        del self._lifted_holds[hold]
+        self.tenancy.keep(hold)
+        self.table.take(hold.slot, hold.needs)
+
     def land_all(self) -> None:
-        """Show every lifted pod again; the trial gives the capacity back. O(lifted pods)."""
+        """Show everything lifted again; the trial gives the capacity back. O(what is lifted)."""
         while self._lifted:
             self._count_again(self._lifted.popitem()[1])
+        while self._lifted_holds:
+            self.tenancy.keep(self._lifted_holds.popitem()[0])
 
     def _count_again(self, record: PodRecord) -> None:
         """Count a pod that was counted before. One with terms has made the counts active then."""

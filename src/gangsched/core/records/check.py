@@ -31,7 +31,7 @@ def check_records(records: Records) -> None:
     records.waiting._check()
     records.quotas._check()
     records.counts._check()
-    records.tenancy.check(records.on_nodes())
+    records.tenancy.check(records.on_nodes(), records.holds)
     records.selections.check(record.pod for record in records.pods.values())
     for record in records.pods.values():
         _check_in_gang(records, record)

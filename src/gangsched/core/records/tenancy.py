@@ -1,8 +1,9 @@
 """Tenancy: which gangs have pods in a domain, for the levels that a gang wants domains of.
 
 Nothing is counted until a gang states ``exclusive``. From then on each pod that comes to a node or
-leaves it is counted in its domain of that level, in trials too, and the nodes of a domain are
-marked anew when it gets another tenant or owner; see ``marks``.
+leaves it is counted in its domain of that level, in trials too; so is one that is nominated, since
+its victims give it the domain. The nodes of a domain are marked anew when it gets another tenant or
+owner; see ``marks``.
 
 Invariants (``check``): every pod on a node is counted once in each domain that has the node, under
 the name that its gang has now; and each node has the marks that follow.
@@ -15,13 +16,13 @@ from collections.abc import Iterable
 from typing import TypeAlias, final
 
 from gangsched.core.nodes.domains import Domain
+from gangsched.core.nodes.hold import Hold
 from gangsched.core.nodes.marks import (
     NO_DOMAIN,
     SOMEBODY,
     Asks,
     Mark,
     asks_of,
-    is_resident,
 )
 from gangsched.core.nodes.node_table import NodeTable
 from gangsched.core.records.gang import Gang, PodRecord
@@ -49,7 +50,7 @@ class Tenancy:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self.levels: list[str] = []
-        self._counted: dict[PodUID, list[tuple[_Place, _Tenant]]] = {}
+        self._counted: dict[PodUID | Hold, list[tuple[_Place, _Tenant]]] = {}
         self._pods: dict[_Place, Counter[_Tenant]] = {}
         self._marks: dict[_Place, Mark] = {}
 
@@ -60,12 +61,13 @@ class Tenancy:
             return asks_of(record.pod)
         return Asks(record.gang.key, tree.exclusive_leaves.get(record.leaf, ()))
 
-    def renew(self, gang: Gang, on_nodes: Iterable[PodRecord]) -> None:
+    def renew(self, gang: Gang, on_nodes: Iterable[PodRecord], holds: Iterable[Hold]) -> None:
         """Count a gang that has another tree. O(members), and O(pods + nodes) for a new level.
 
         Args:
             gang: The gang.
             on_nodes: All pods on nodes.
+            holds: What is held.
         """
         wanted = {level for levels in gang.tree.exclusive_leaves.values() for level in levels}
         new = sorted(wanted.difference(self.levels))
@@ -74,30 +76,44 @@ class Tenancy:
             self.levels += new
             self._mark(range(len(self._table.nodes)))
             some = on_nodes
-        for record in [*some] if self.levels else ():
-            self.leave(record)
-            if record.slot >= 0:
-                self.come(record)
+        if self.levels:
+            self.move([*some], holds if new else ())
+
+    def move(self, records: Iterable[PodRecord], holds: Iterable[Hold]) -> None:
+        """Count pods and holds again: they, or their nodes, have changed."""
+        for record in records:
+            self.leave(record.uid)
+            self.come(record)
+        for hold in holds:
+            self.leave(hold)
+            self.keep(hold)
 
     def come(self, record: PodRecord) -> None:
-        """Count a pod that is on a node. O(levels), and O(nodes of a domain that is marked)."""
-        if not self.levels or is_resident(record.pod):
+        """Count a pod, if it is on a node. O(levels), and O(nodes of a domain that is marked)."""
+        if self.levels and record.slot >= 0:
+            self._count(record.uid, self.asks(record), record.slot)
+
+    def keep(self, hold: Hold) -> None:
+        """Count a hold, if a pod comes there. O(levels), as ``come``."""
+        if self.levels and hold.asks is not None:
+            self._count(hold, hold.asks, hold.slot)
+
+    def _count(self, what: PodUID | Hold, asks: Asks, slot: int) -> None:
+        if asks.is_resident:
             return
-        domains, tree = self._table.domains, record.gang.tree
-        name = record.gang.key if tree.exclusive_leaves else SOMEBODY
-        owned = tree.exclusive_leaves.get(record.leaf, ())
-        counted = self._counted[record.uid] = []
+        domains, name = self._table.domains, asks.gang or SOMEBODY
+        counted = self._counted[what] = []
         for level in self.levels:
-            domain = domains.around(record.slot, level)
+            domain = domains.around(slot, level)
             if domain is not None:
-                place, tenant = (level, domain), (name, level in owned)
+                place, tenant = (level, domain), (name, level in asks.levels)
                 counted.append((place, tenant))
                 self._pods.setdefault(place, Counter())[tenant] += 1
                 self._look(place)
 
-    def leave(self, record: PodRecord) -> None:
-        """Count a pod no longer, if it is counted. O(levels), as ``come``."""
-        for place, tenant in self._counted.pop(record.uid, ()) if self.levels else ():
+    def leave(self, what: PodUID | Hold) -> None:
+        """Count a pod or a hold no longer, if it is counted. O(levels), as ``come``."""
+        for place, tenant in self._counted.pop(what, ()) if self.levels else ():
             pods = self._pods[place]
             pods[tenant] -= 1
             if not pods[tenant]:
@@ -141,13 +157,14 @@ class Tenancy:
             return Mark(level, NO_DOMAIN)
         return self._marks.get((level, domain), Mark(level))
 
-    def check(self, on_nodes: Iterable[PodRecord]) -> None:
+    def check(self, on_nodes: Iterable[PodRecord], holds: Iterable[Hold]) -> None:
         """Count all pods a second time. O(pods + nodes)."""
         fresh = Tenancy(self._table)
         fresh.levels = self.levels
         for record in on_nodes:
-            if self._table.nodes[record.slot] is not None:
-                fresh.come(record)
+            fresh.come(record)
+        for hold in holds:
+            fresh.keep(hold)
         if fresh._pods != self._pods or fresh._marks != self._marks:
             raise InternalError(f"tenants are {fresh._pods}, and not {self._pods}")
         for slot, node in enumerate(self._table.nodes):

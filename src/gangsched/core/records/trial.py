@@ -57,7 +57,7 @@ class Trial:
         records = self._records
         for each in some:
             if isinstance(each, Hold):
-                records.table.take(each.slot, each.needs, -1)
+                records.lift_hold(each)
             else:
                 records.lift(each)
 
@@ -66,7 +66,7 @@ class Trial:
         records = self._records
         for each in some:
             if isinstance(each, Hold):
-                records.table.take(each.slot, each.needs)
+                records.land_hold(each)
             else:
                 records.land(each)
 

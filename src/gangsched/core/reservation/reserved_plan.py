@@ -2,7 +2,7 @@
 
 Capacity is held for the plan. A pod may break it in other ways: it takes a host port, or matches
 the anti-affinity of a member. Its own anti-affinity may keep the members away, it may fill a domain
-of a spread constraint, and it may use a volume.
+of a spread constraint, and it may use a volume. One of them may want a domain for itself.
 
 1. ``concerns``: most pods cannot be in the way. The plugins that read pods for a member say where
    another pod would be (``hindered_within``), and the terms that the pod carries are compared with
@@ -23,7 +23,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, final
 
 from gangsched.core.evaluation.pod_class import Late
@@ -36,6 +36,7 @@ from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
 from gangsched.model import Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
+from gangsched.primitives.gang_tree import HOST
 from gangsched.profile import calls
 
 __all__ = ["ReservedPlan"]
@@ -111,6 +112,7 @@ class ReservedPlan:
                     found = _hindered_within(each.plugin, state.cycle(sample), sample.pod, pod)
                     anywhere = anywhere or found is None
                     keys.update(found or ())
+            keys.update(*(levels for levels, _same in self._exclusive(record)))
             for term in state.evaluator.carried(pod):
                 if term.weight is None and any(term.pods.may_match(*e) for e in self._labels):
                     keys.add(term.topology_key)
@@ -119,6 +121,24 @@ class ReservedPlan:
                 state.points.deferred.append(error)
             anywhere = True
         return _Where(frozenset(keys), anywhere) if keys or anywhere else None
+
+    def _exclusive(self, record: PodRecord) -> Iterator[tuple[tuple[str, ...], int]]:
+        """Yield the levels of which a pod and a member share no domain, and the member's node."""
+        tenancy = self._state.records.tenancy
+        mine = tenancy.asks(record)
+        for other, slot in self._planned:
+            levels = (*mine.levels, *tenancy.asks(other).levels)
+            if levels and not mine.is_resident:
+                yield levels, slot
+
+    def _shares_a_domain(self, record: PodRecord, slot: int) -> bool:
+        """Return whether a pod on a node would share a domain that one of the two wants alone."""
+        around = self._state.table.domains.around
+        return any(
+            around(slot, level) is not None and around(slot, level) == around(planned, level)
+            for levels, planned in self._exclusive(record)
+            for level in levels
+        )
 
     def is_near(self, where: _Where, slot: int) -> bool:
         """Return whether a node is in a domain in which a pod may be in the way."""
@@ -134,6 +154,8 @@ class ReservedPlan:
                 value = node.labels.get(key)
                 if value is not None and value == other.labels.get(key):
                     return True
+                if key == HOST and slot == planned:
+                    return True
         return False
 
     def holds_with(self, record: PodRecord, slot: int) -> bool:
@@ -141,6 +163,8 @@ class ReservedPlan:
         state = self._state
         records, table = state.records, state.table
         if any(table.nodes[planned] is None for _record, planned in self._planned):
+            return False
+        if self._shares_a_domain(record, slot):
             return False
         leaving = [
             other

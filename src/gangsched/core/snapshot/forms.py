@@ -108,6 +108,7 @@ _SHORTAGE: Final = Record(
     copy_requests=optional(RESOURCES),
     each_within=STR,
     of_slices=BOOL,
+    apart=STR,
 )
 _EXHAUSTED: Final = Record(SearchBudgetExhausted, needed=_COUNT, placed=_COUNT, steps=_COUNT)
 _UNSCHEDULABLE: Final = Record(

@@ -64,7 +64,8 @@ def _nomination(
             pod_class = None
         # one that has changed is dropped by the next call, whose notice names it
         slot = state.table.slot(each.node)
-        hold = Hold(slot, record.needs if pod_class is not None else (), gang.name)
+        needs = record.needs if pod_class is not None else ()
+        hold = Hold(slot, needs, gang.name, records.tenancy.asks(record))
         records.hold(hold)
         hold.since = each.since
         pods[each.uid] = NominatedPod(record, pod_class, hold)
