@@ -26,8 +26,6 @@ from support.judges import CASES, Case, Spelled, Tree, World, families, levels_o
 DIFFERENCES: Final = {
     "k8s-preempt-best-rack": "the victims of either rack cost the same; the peer prefers the rack "
     "that is fuller afterwards, here the rule is that of victims alone",
-    "k8s-most-allocated-rack": "either rack has 4 CPUs free; the peer prefers the one with the "
-    "larger share in use, here the name decides among racks with equal free capacity",
     "kueue-min-racks": "the constraint names the block alone; which racks it has is not known, so "
     "their number is not minimized",
 }

@@ -66,6 +66,56 @@ class Host(ImmediateHost):
         return str(self.scheduler.why("default/g"))
 
 
+# Domains that are empty ---------------------------------------------------------------------------
+
+
+def _interleaved(**options: Any) -> ImmediateHost:
+    """Return eight nodes of eight GPUs, whose names alternate between two racks."""
+    host = ImmediateHost()
+    host.scheduler = presets.gang(host.cluster, **options)
+    for n in range(8):
+        labels = {"block": "b0", "rack": f"r{n % 2}"}
+        host.tell(NodeAdded(make_node(f"n{n}", cpu=100, gpu=8, labels=labels)))
+    return host
+
+
+def _used(host: ImmediateHost) -> list[str]:
+    return sorted({pod.node_name for pod in host.cluster.pods() if pod.node_name})
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_pods_that_fill_nodes_leave_a_rack_to_a_gang(alone: bool) -> None:  # noqa: FBT001
+    host = _interleaved(levels=LEVELS)
+    host.tell(PodGroupAdded(PodGroup(name="s", min_available=15)))
+    for n in range(16):
+        host.tell(PodAdded(make_pod(f"s{n}", gpu=1, group=None if alone or not n else "s")))
+        host.decide()
+    assert _used(host) == ["n0", "n2"]
+    host.tell(PodGroupAdded(PodGroup(name="g", min_available=4, topology=Topology("rack"))))
+    host.tell(*[PodAdded(make_pod(f"g{n}", group="g", gpu=8)) for n in range(4)])
+    assert len(host.decide()) == 4
+
+
+def test_daemons_leave_a_rack_empty() -> None:
+    host = _interleaved(levels=LEVELS)
+    daemon = evolve(make_pod("d", cpu=1), node_name="n0", controller="apps/v1/DaemonSet/logs")
+    other = evolve(make_pod("o", cpu=1), node_name="n1")
+    host.tell(PodAdded(daemon), PodAdded(other))
+    host.tell(PodAdded(make_pod("s", gpu=1)))
+    host.decide()
+    assert _used(host) == ["n0", "n1"], "and not n0 alone, which is in an empty rack"
+
+
+def test_gang_breaks_up_the_rack_that_is_in_use() -> None:
+    host = _interleaved(levels=LEVELS)
+    host.tell(PodAdded(evolve(make_pod("s", gpu=1), node_name="n1")))
+    # three nodes in use of r1 take as many as three of r0, which is empty
+    host.tell(PodGroupAdded(PodGroup(name="g", min_available=3, topology=Topology("rack"))))
+    host.tell(*[PodAdded(make_pod(f"g{n}", group="g", gpu=8)) for n in range(3)])
+    host.decide()
+    assert _used(host) == ["n1", "n3", "n5", "n7"]
+
+
 # Domains ----------------------------------------------------------------------------------------
 
 

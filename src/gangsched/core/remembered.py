@@ -116,8 +116,8 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
     # Nodes --------------------------------------------------------------------------------------
     "NodeTable": Fields(
         written={"_watched": "SnapshotRow.labels", "nodes": "SnapshotRow.nodes_digest"},
-        derived="_kept _kind_texts _kinds _marked _signatures _states_made _unused count domains"
-        " log log_start marks names numbering resources samples slots state_of states",
+        derived="_kept _kind_keys _kind_texts _kinds _signatures _states_made _unused count domains"
+        " empties log log_start marks names numbering resources samples slots state_of states",
         dropped="_digests _needs _undo gains",
         shown="nodes",
     ),

@@ -41,7 +41,9 @@ Scores: TypeAlias = tuple[tuple[Any, int], ...]
 _Reasons: TypeAlias = tuple[str, ...]
 _BEST: Final = 1 << 20
 """Above any weighted sum of scores."""
-_BITS: Final = 32
+_BITS: Final = 36
+_EMPTIES: Final = 4
+"""The bits of a rank for the levels of which a node is in an empty domain."""
 
 
 class Answers(Protocol):
@@ -223,7 +225,7 @@ class Memo:
 
     def bound(self, rank: int) -> int:
         """Return how many pods fit on a node of a rank, for a class that packs."""
-        return rank & ((1 << _BITS) - 1)
+        return (rank & ((1 << _BITS) - 1)) >> _EMPTIES
 
     def within(self, domain: Domain) -> int:
         """Return how many fit in a domain; call ``refresh`` before. O(1) but for the first time."""
@@ -354,8 +356,13 @@ class Memo:
         for n, state in enumerate(states) if scarce else ():
             if any(state.free[number] > 0 for number in scarce):
                 scores[n] -= _BEST  # others may need what is free here
-        # among equal scores, nodes with the least capacity first, so that the fewest are in use
-        return [(best - p) << _BITS | b for p, b in zip(scores, bounds, strict=True)]
+        # among equal scores, nodes with the least capacity first, so that the fewest are in use; of
+        # these, those of which the domains are in use
+        empties = [self.table.empties[state.kind] for state in states]
+        return [
+            (best - p) << _BITS | b << _EMPTIES | e
+            for p, b, e in zip(scores, bounds, empties, strict=True)
+        ]
 
     def _scarce(self) -> list[int]:
         """Return the extended resources that a pod of this class does not request."""

@@ -20,16 +20,18 @@ Invariants (``check``, and ``check_records`` for what pods take):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from hashlib import sha256
-from heapq import heappop, heappush, nsmallest
+from heapq import heapify, heappop, heappush, merge
+from itertools import islice
 from typing import Any, ClassVar, Final, TypeAlias, final
 
 from gangsched.core.nodes.domains import Domains
-from gangsched.core.nodes.marks import Marks
+from gangsched.core.nodes.marks import Mark, Marks
 from gangsched.errors import InternalError
 from gangsched.model import FrozenMap, Node, NodeName, Resources
 from gangsched.options.levels import NO_LEVELS, Levels
+from gangsched.primitives.gang_tree import HOST
 from gangsched.quantity import MILLI
 
 __all__ = ["DEFAULTED", "GONE", "Needs", "NodeState", "NodeTable", "PODS", "UNLIMITED"]
@@ -47,6 +49,7 @@ Needs: TypeAlias = tuple[tuple[int, int], ...]
 """What a pod takes of its node: numbers of resources, each with an amount in thousandths."""
 _Amounts: TypeAlias = tuple[int, ...]
 _Key: TypeAlias = tuple[int, _Amounts, _Amounts]
+_KindKey: TypeAlias = tuple[Hashable, tuple[str | None, ...], Marks]
 
 
 @final
@@ -94,7 +97,8 @@ class NodeTable:
         resources: The number of each resource that a node offers or a pod requests.
         samples: For each static kind, a node of it. Nodes of one kind have equal signatures and
             equal values of the labels that are watched, so static plugins answer alike, and equal
-            marks, which are in ``marks``.
+            marks, which are in ``marks``. ``empties``: of how many levels they are in a domain
+            that has no pods.
         numbering: How often the kinds were numbered anew.
         domains: The nodes by domain.
         log: The states that gained or lost a node; ``log_start`` is the number of the first entry.
@@ -115,6 +119,7 @@ class NodeTable:
         self.resources: dict[str, int] = {"pods": PODS}
         self.samples: list[Node] = []
         self.marks: list[Marks] = []
+        self.empties: list[int] = []
         self.numbering: int = 0
         self.domains: Domains = Domains(self.nodes, levels)
         self.log: list[NodeState] = []
@@ -123,10 +128,10 @@ class NodeTable:
         self.count: int = 0
         self._unused: list[int] = []
         self._signatures: list[Hashable] = []
-        self._marked: dict[int, Marks] = {}
         self._kept: dict[int, int] = {}  # how many holds refer to a slot, which may hold nothing
         self._watched: dict[str, None] = {}
-        self._kinds: dict[tuple[Any, ...], int] = {}
+        self._kinds: dict[_KindKey, int] = {}
+        self._kind_keys: list[_KindKey] = []
         self._kind_texts: list[str] = []
         self._states_made = 0
         self._needs: dict[tuple[Resources, FrozenMap[int]], Needs] = {}
@@ -158,7 +163,7 @@ class NodeTable:
             self.domains.put(slot, node)
         self.nodes[slot] = node
         self._signatures[slot] = signature
-        self._offer(slot, self._kind(slot, node, signature), offered)
+        self._offer(slot, self._kind(node, signature, self.marks_of(slot)), offered)
         self.gained(slot)
 
     def remove(self, name: NodeName) -> None:
@@ -170,7 +175,6 @@ class NodeTable:
             self.domains.remove(slot, node)
             self.nodes[slot] = None
             self._digests.pop(slot, None)
-            self._marked.pop(slot, None)
             self._offer(slot, GONE, (0,) * len(self.resources))
             self._forget_if_unused(slot)
 
@@ -194,19 +198,53 @@ class NodeTable:
         self._enter(slot, state)
         return slot
 
-    def set_marks(self, slot: int, marks: Marks) -> None:
-        """Give a node other marks: it may take more than before. O(resources)."""
-        node = self.nodes[slot]
-        if node is not None and self._marked.get(slot, ()) != marks:
-            self._marked[slot] = marks
-            old, signature = self.state_of[slot], self._signatures[slot]
-            self._put(slot, old, (self._kind(slot, node, signature), old.free, old.offered))
-            if self._undo is None:
-                self.gained(slot)
+    def mark(self, slots: Iterable[int], place: int, mark: Mark, since: int | None = None) -> None:
+        """Give nodes another mark of one level. O(nodes), in one step for those in one state.
+
+        Args:
+            slots: The nodes.
+            place: Which of their marks it is; the number of them for one more.
+            mark: The mark.
+            since: If they may take more than before, the step since which they could not.
+        """
+        groups: dict[NodeState, list[int]] = {}
+        for slot in slots:
+            groups.setdefault(self.state_of[slot], []).append(slot)
+        for old, some in groups.items():
+            if old.kind == GONE:
+                continue
+            marks = self.marks[old.kind]
+            if marks[place : place + 1] != (mark,):
+                signature, values, _marks = self._kind_keys[old.kind]
+                key = (signature, values, (*marks[:place], mark, *marks[place + 1 :]))
+                kind = self._kind_of(key, self.samples[old.kind])
+                self._put_all(some, old, self._state((kind, old.free, old.offered)))
+                for slot in some if since is not None and self._undo is None else ():
+                    self.gained(slot, since or 0)
 
     def marks_of(self, slot: int) -> Marks:
         """Return the marks of a node."""
-        return self._marked.get(slot, ())
+        kind = self.state_of[slot].kind
+        return () if kind == GONE else self.marks[kind]
+
+    def _put_all(self, slots: list[int], old: NodeState, new: NodeState) -> None:
+        """Put nodes that are in one state in another one. O(nodes)."""
+        state_of, names = self.state_of, self.names
+        for slot in slots:
+            state_of[slot] = new
+        old.count -= len(slots)
+        new.count += len(slots)
+        if new.count == len(slots) and not old.count:
+            new._heap, old._heap = old._heap, []
+        elif len(slots) <= _FEW:
+            for slot in slots:
+                heappush(new._heap, (names[slot], slot))
+        else:
+            new._heap += [(names[slot], slot) for slot in slots]
+            heapify(new._heap)
+        if len(new._heap) > 2 * new.count + _SPARE_NAMES:
+            new._heap = [(names[each], each) for each in self.slots_in(new)]
+        self.log += (old, new)
 
     def keep(self, slot: int) -> None:
         """Keep a slot for one more hold, whatever it holds there."""
@@ -240,11 +278,11 @@ class NodeTable:
             self._watched.update(dict.fromkeys(new))
             self.numbering += 1
             self._kinds.clear()
-            self.samples.clear()
-            self.marks.clear()
-            self._kind_texts.clear()
-            signed = enumerate(zip(self.nodes, self._signatures, strict=True))
-            kinds = [GONE if node is None else self._kind(at, node, s) for at, (node, s) in signed]
+            marks = [self.marks_of(slot) for slot in range(len(self.nodes))]
+            for each in (self.samples, self.marks, self.empties, self._kind_keys, self._kind_texts):
+                each.clear()
+            signed = zip(self.nodes, self._signatures, marks, strict=True)
+            kinds = [GONE if node is None else self._kind(node, s, m) for node, s, m in signed]
             self._renew(lambda slot, s: (kinds[slot], s.free, s.offered))
 
     def tells_apart(self, labels: Iterable[str]) -> bool:
@@ -325,7 +363,7 @@ class NodeTable:
         self._undo = []
         self.trim()
 
-    def mark(self) -> int:
+    def point(self) -> int:
         """Return a point of the trial that ``rewind`` returns to."""
         assert self._undo is not None
         return len(self._undo)
@@ -395,16 +433,24 @@ class NodeTable:
         return [slot for _name, slot in pairs]
 
     def first_of(self, states: Collection[NodeState], number: int) -> list[int]:
-        """Return the first *number* nodes in some states, by name. O(nodes there)."""
-        names = self.names
+        """Return the first *number* nodes in some states, by name. O((states + number) log)."""
         if number == 1:
-            return [min(map(self.first_in, states), key=names.__getitem__)]
-        slots = (
-            slot
-            for state in states
-            for slot in ([self.first_in(state)] if state.count == 1 else self.slots_in(state))
-        )
-        return nsmallest(number, slots, key=names.__getitem__)
+            return [min(map(self.first_in, states), key=self.names.__getitem__)]
+        ordered = merge(*map(self._by_name, states))
+        return [slot for _name, slot in islice(ordered, number)]
+
+    def _by_name(self, state: NodeState) -> Iterator[tuple[NodeName, int]]:
+        """Yield the nodes in a state, by name. O(log n) each, and what is left is not looked at."""
+        heap, state_of, names, last = state._heap, self.state_of, self.names, -1
+        ahead = [(heap[0], 0)]
+        while ahead:
+            (name, slot), at = heappop(ahead)
+            if slot != last and state_of[slot] is state and names[slot] == name:
+                last = slot
+                yield name, slot
+            for below in (2 * at + 1, 2 * at + 2):
+                if below < len(heap):
+                    heappush(ahead, (heap[below], below))
 
     def _forget_if_unused(self, slot: int) -> None:
         """Free the slot of a node that does not exist once no pod and no hold is known there."""
@@ -446,13 +492,19 @@ class NodeTable:
         self.log_start += len(self.log) + 1
         self.log.clear()
 
-    def _kind(self, slot: int, node: Node, signature: Hashable) -> int:
+    def _kind(self, node: Node, signature: Hashable, marks: Marks) -> int:
         values = tuple([node.labels.get(key) for key in self._watched])
-        marks = self._marked.get(slot, ())
-        number = self._kinds.setdefault((signature, values, marks), len(self.samples))
+        return self._kind_of((signature, values, marks), node)
+
+    def _kind_of(self, key: _KindKey, node: Node) -> int:
+        """Return the number of a kind; *node* is one of it if it is new."""
+        number = self._kinds.setdefault(key, len(self.samples))
         if number == len(self.samples):
+            _signature, values, marks = key
             self.samples.append(node)
             self.marks.append(marks)
+            self.empties.append(sum(not mark.tenant and mark.level != HOST for mark in marks))
+            self._kind_keys.append(key)
             labels = sorted(zip(self._watched, values, strict=True))
             parts = (labels, node.taints, node.unschedulable, node.declared_features)
             self._kind_texts.append(repr((*parts, marks) if marks else parts))
@@ -481,3 +533,4 @@ _MOST_NEEDS: Final = 4096
 _SPARE_LOG: Final = 2000
 _SPARE_STATES: Final = 100
 _SPARE_NAMES: Final = 32
+_FEW: Final = 8

@@ -204,10 +204,10 @@ def _spread_out(pod_class: PodClass, number: int, domain: Domain) -> Iterable[tu
         return
     groups: dict[int, list[tuple[int, object, int]]] = {}
     for slot in table.domains.slots(domain):
-        fits = memo.within(slot)
-        if fits:  # a score goes before the number
-            score = -memo.score(table.state_of[slot])
-            groups.setdefault(score, []).append((fits, table.names[slot], slot))
+        fits, state = memo.within(slot), table.state_of[slot]
+        if fits:  # a score goes before the number, and a domain in use before an empty one
+            order = (table.empties[state.kind], table.names[slot])
+            groups.setdefault(-memo.score(state), []).append((fits, order, slot))
     for _score, entries in sorted(groups.items(), key=lambda item: item[0]):
         for slot, count in fewest(sorted(entries, key=lambda e: (e[0], e[1])), number):
             number -= count
@@ -242,15 +242,17 @@ def _fewest_of_all(pod_class: PodClass, number: int) -> list[tuple[int, int]]:
             if index < len(sizes):  # one node takes the rest: the smallest of those
                 picks.append((table.first_of(sized[index][1], 1)[0], number))
                 return picks
-            fits, states = sized[-1]
+            # of equally large ones those come first whose domains are in use
+            last = bisect_left(sizes, sizes[-1])
+            fits, states = sized[last]
             slots = table.first_of(states, number // fits + 1)
             full = slots[: number // fits]
             picks += [(slot, fits) for slot in full]
             number -= fits * len(full)
-            if number and len(full) < len(slots) and number > (sizes[-2] if sizes[1:] else 0):
+            if number and len(full) < len(slots) and number > (sizes[last - 1] if last else 0):
                 picks.append((slots[-1], number))
                 return picks
-            del sized[-1], sizes[-1]
+            del sized[last], sizes[last]
         if not number:
             break
     return picks

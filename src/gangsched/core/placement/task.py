@@ -121,7 +121,7 @@ class Task:
     def save(self) -> _Point:
         """Return a point that ``restore`` returns to."""
         copies = (dict(self._used), dict(self._placed), dict(self.chosen))
-        return (self.table.mark(), len(self.nodes), self.records.planned, *copies)
+        return (self.table.point(), len(self.nodes), self.records.planned, *copies)
 
     def restore(self, point: _Point) -> None:
         """Undo what was placed since a point, which may be used again."""

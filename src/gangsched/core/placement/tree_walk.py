@@ -301,7 +301,7 @@ def _fitting(
     wanted = sum(number for _classes, _least, number in demands)
     for pod_class in {c for classes, _least, _n in demands for c, _m in classes}:
         pod_class.memo.refresh()
-    ranked: list[tuple[int, list[int], int, Any, Domain]] = []
+    ranked: list[tuple[int, list[int], int, bool, Any, Domain]] = []
     like = _like_slices(task, tree)
     for domain in domains:
         total = 0
@@ -319,8 +319,9 @@ def _fitting(
                 if len(planned) < len(like[1]) - 1:
                     continue
                 few.append(len({*planned}))
-            ranked.append((-min(total, wanted), few, total, name, domain))
-    for *_rank, domain in sorted(ranked, key=lambda each: each[:4]):
+            is_empty = task.records.tenancy.is_empty(domain)
+            ranked.append((-min(total, wanted), few, total, is_empty, name, domain))
+    for *_rank, domain in sorted(ranked, key=lambda each: each[:5]):
         yield domain, gather
 
 

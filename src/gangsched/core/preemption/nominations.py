@@ -336,12 +336,12 @@ def _takes(state: State, nomination: Nomination, nominated: NominatedPod) -> boo
     others = [each for each in state.nominations if each is not nomination]
     above = [h for n in others if n.priority >= nomination.priority for h in n.holds]
     below = [h for n in others if n.priority < nomination.priority for h in n.holds]
-    mark = table.mark()
+    mark = table.point()
     try:
         for hold in below:
             if hold.slot == slot:
                 table.take(slot, hold.needs, -1)
-        later = table.mark()
+        later = table.point()
         for record in {r: None for n in others for r in n.awaited}:
             if record.slot == slot:
                 table.take(slot, record.needs, -1)

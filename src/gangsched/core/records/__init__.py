@@ -330,7 +330,7 @@ class Records:
         if not on:
             del self._on[slot]
         self._use(record, -1)
-        self.tenancy.leave(record.uid)
+        self.tenancy.leave(record.uid, since)
         self.table.give(slot, record.needs, since)
 
     def _use(self, record: PodRecord, sign: int) -> None:
@@ -366,7 +366,7 @@ class Records:
     def drop(self, hold: Hold) -> None:
         """Keep capacity no longer: a node may take more. O(resources)."""
         del self.holds[hold]
-        self.tenancy.leave(hold)
+        self.tenancy.leave(hold, hold.since)
         if hold.is_lent:
             self.keep(hold)
         if self.notes_departed:

@@ -1,9 +1,10 @@
 """Tenancy: which gangs have pods in a domain, for the levels that a gang wants domains of.
 
-Nothing is counted until a gang states ``exclusive``. From then on each pod that comes to a node or
-leaves it is counted in its domain of that level, in trials too; so is one that is nominated, since
-its victims give it the domain. The nodes of a domain are marked anew when it gets another tenant or
-owner; see ``marks``.
+A scheduler that was given levels counts by them, so that pods that fill nodes leave domains empty.
+Of another level it counts from the first gang on that states it as ``exclusive``. Each pod that
+comes to a node or leaves it is counted in its domain, in trials too; so is one that is nominated,
+since its victims give it the domain. The nodes of a domain are marked anew when it gets another
+tenant or owner; see ``marks``.
 
 Invariants (``check``): every pod on a node is counted once in each domain that has the node, under
 the name that its gang has now; and each node has the marks that follow.
@@ -28,6 +29,8 @@ from gangsched.core.nodes.node_table import NodeTable
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.errors import InternalError
 from gangsched.model import PodUID
+from gangsched.options.levels import Levels
+from gangsched.primitives.gang_tree import HOST
 
 __all__ = ["Tenancy"]
 
@@ -42,17 +45,30 @@ class Tenancy:
     """The gangs in the domains of some levels.
 
     Attributes:
-        levels: The levels; none until a gang wants domains of its own.
+        levels: The levels that are counted.
     """
 
-    __slots__ = ("_counted", "_marks", "_pods", "_table", "levels")
+    __slots__ = ("_counted", "_marks", "_pods", "_table", "_wanted", "levels")
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self.levels: list[str] = []
+        self._wanted: set[str] = set()
         self._counted: dict[PodUID | Hold, list[tuple[_Place, _Tenant]]] = {}
         self._pods: dict[_Place, Counter[_Tenant]] = {}
         self._marks: dict[_Place, Mark] = {}
+
+    def watch(self, levels: Levels) -> None:
+        """Count by levels from the start, so that pods that fill nodes leave domains empty."""
+        keys = (key for topology in levels.topologies for key in topology)
+        self.levels += [key for key in keys if key != HOST]
+        self._table.watch(self.levels)  # so the nodes of a domain are marked state by state
+
+    def is_empty(self, domain: Domain) -> bool:
+        """Return whether a domain of one of the levels has no pods. O(1)."""
+        if isinstance(domain, int) or not domain or domain[-1][0] not in self.levels:
+            return False
+        return (domain[-1][0], domain) not in self._pods
 
     def asks(self, record: PodRecord) -> Asks:
         """Return what a pod asks of marks. O(1)."""
@@ -71,10 +87,12 @@ class Tenancy:
         """
         wanted = {level for levels in gang.tree.exclusive_leaves.values() for level in levels}
         new = sorted(wanted.difference(self.levels))
+        self._wanted |= wanted
         some: Iterable[PodRecord] = gang.members.values()
         if new:
-            self.levels += new
-            self._mark(range(len(self._table.nodes)))
+            for level in new:
+                self.levels.append(level)
+                self._mark(range(len(self._table.nodes)), level)
             some = on_nodes
         if self.levels:
             self.move([*some], holds if new else ())
@@ -111,8 +129,13 @@ class Tenancy:
                 self._pods.setdefault(place, Counter())[tenant] += 1
                 self._look(place)
 
-    def leave(self, what: PodUID | Hold) -> None:
-        """Count a pod or a hold no longer, if it is counted. O(levels), as ``come``."""
+    def leave(self, what: PodUID | Hold, since: int = 0) -> None:
+        """Count a pod or a hold no longer, if it is counted. O(levels), as ``come``.
+
+        Args:
+            what: The pod or hold.
+            since: The step since which it was there; 0 for unknown.
+        """
         for place, tenant in self._counted.pop(what, ()) if self.levels else ():
             pods = self._pods[place]
             pods[tenant] -= 1
@@ -120,23 +143,26 @@ class Tenancy:
                 del pods[tenant]
             if not pods:
                 del self._pods[place]
-            self._look(place)
+            self._look(place, since)
 
     def node_changed(self, slot: int) -> None:
         """Mark a node that was added or changed; its pods are counted by the caller. O(levels)."""
-        if self.levels:
-            self._mark((slot,))
+        for level in self.levels:
+            self._mark((slot,), level)
 
-    def _look(self, place: _Place) -> None:
+    def _look(self, place: _Place, since: int | None = None) -> None:
         """Mark the nodes of a domain if it has another tenant or owner."""
         level, domain = place
+        if level not in self._wanted:
+            since = None  # who is there keeps nobody out
         before, mark = self._marks.get(place, Mark(level)), self._mark_of(place)
         if mark != before:
             if mark == Mark(level):
                 del self._marks[place]
             else:
                 self._marks[place] = mark
-            self._mark(self._table.domains.slots(domain))
+            slots = self._table.domains.slots(domain)
+            self._table.mark(slots, self.levels.index(level), mark, since)
 
     def _mark_of(self, place: _Place) -> Mark:
         level, _domain = place
@@ -146,10 +172,13 @@ class Tenancy:
         tenant = SOMEBODY if len(names) > 1 else next(iter(names), "")
         return Mark(level, tenant, owners[0] if owners else "")
 
-    def _mark(self, slots: Iterable[int]) -> None:
+    def _mark(self, slots: Iterable[int], level: str) -> None:
+        """Mark nodes for the first time, or after they have changed. O(nodes)."""
+        alike: dict[Mark, list[int]] = {}
         for slot in slots:
-            if self._table.nodes[slot] is not None:
-                self._table.set_marks(slot, tuple([self._at(slot, level) for level in self.levels]))
+            alike.setdefault(self._at(slot, level), []).append(slot)
+        for mark, some in alike.items():
+            self._table.mark(some, self.levels.index(level), mark)
 
     def _at(self, slot: int, level: str) -> Mark:
         domain = self._table.domains.around(slot, level)

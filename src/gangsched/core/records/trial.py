@@ -74,7 +74,7 @@ class Trial:
     def placing(self) -> Generator[None, None, None]:
         """Undo what is placed inside the ``with`` block."""
         records = self._records
-        mark = records.table.mark()
+        mark = records.table.point()
         try:
             yield
         finally:

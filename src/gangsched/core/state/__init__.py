@@ -96,6 +96,8 @@ class State:
             *(self.evaluator.sign, QuotaLedger(settings.quotas)),
             self.points.account if self.points.has_accounts else attrgetter("namespace"),
         )
+        if settings.placement is not PlacementStrategy.SPREAD:
+            self.records.tenancy.watch(settings.levels)
         self.views: NodeViews = NodeViews(self.records)
         self.records.notes_ended = bool(settings.profile.having("pod_ended"))
         shares = self.points.has_shares
