@@ -79,6 +79,7 @@ def gang(
     restart: RestartPolicy | None = None,
     bundle: Iterable[str] = (),
     evicted_whole: bool = False,
+    spares: int = 0,
     generation: str | None = None,
     **fields: Any,
 ) -> Gang:
@@ -113,6 +114,7 @@ def gang(
         topology: See ``PodGroup``; a ``Role`` may have one of its own.
         restart: See ``PodGroup``; a ``Role`` may have one of its own.
         bundle: See ``PodGroup``.
+        spares: See ``PodGroup``.
         evicted_whole: See ``PodGroup``; a ``Role`` may say so for itself.
         generation: What distinguishes this run of the job from an earlier one of the same name; it
             becomes a part of the UIDs. None if the earlier pods are gone before the name is used
@@ -151,6 +153,7 @@ def gang(
         restart=restart,
         bundle=bundle,
         evicted_whole=evicted_whole,
+        spares=spares,
     )
     members = [_Member(f"{name}-{number}", None, {}) for number in range(workers or 0)]
     members.extend(_members(name, "", roles or {}, {}))

@@ -15,6 +15,7 @@ from typing import Final
 
 from gangsched.core.admission import accounts
 from gangsched.core.admission.lacking import lacking
+from gangsched.core.attempt import spares
 from gangsched.core.attempt.ends import Failure, Tried, fail
 from gangsched.core.attempt.pending_members import split, unit_is_whole
 from gangsched.core.attempt.placing import missing
@@ -87,7 +88,7 @@ def _is_known_to_fail(state: State, gang: Gang, demand: Demand) -> bool:
         return False
     if missing(state, gang):
         return False  # it fails for another reason now, and is told so
-    if state.reservation.concerns(gang) or state.queue.could_fit(demand):
+    if state.reservation.concerns(gang) or state.spares.of(gang) or state.queue.could_fit(demand):
         return False
     if backfill.may_use_reserved(state, gang):
         return False  # it sees more than the others
@@ -174,6 +175,7 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
         nominations.lend(state, nomination)
     has_reservation, effects = state.reservation.current is not None, len(state.call.out)
     lent = backfill.lend(state, gang) if has_reservation else []
+    shown = spares.show(state, gang) if state.spares.known else None
     try:
         if failed is not None:
             _fail_alike(state, gang, alone, together, failed)
@@ -185,6 +187,8 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
         undo.restore()
         if nomination is not None:
             nominations.withhold(state, nomination)
+        if shown is not None:
+            spares.withhold(state, gang, shown)
         backfill.conclude(state, gang, lent, len(state.call.out))
         raise
     if nomination is not None:
@@ -196,6 +200,8 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
             make_room.conclude(state, gang)
     if has_reservation:
         backfill.conclude(state, gang, lent, effects)
+    if shown is not None:
+        spares.withhold(state, gang, shown)
     accounts.note_left(state, gang)
     state.touch(gang)
 

@@ -79,7 +79,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
     "State": Fields(
         derived="agreeing giving_way had_terms unread unread_groups",
         made="call evaluator gains nominations points queue records reservation restarts settings"
-        " table views",
+        " spares table views",
         dropped="events given_back",
     ),
     "CurrentCall": Fields(
@@ -233,9 +233,10 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
             "since": "NominatedPodRow.since ReservedRow.since",
             "slot": "NominatedPodRow.node ReservedRow.node",
         },
-        derived="asks needs owner",
+        derived="asks is_lendable needs owner",
         dropped="is_lent",
     ),
+    "Spares": Fields(written={"known": "SnapshotRow.spares"}),
     "Nominations": Fields(
         written={"known": "SnapshotRow.nominations", "overdue": "SnapshotRow.overdue"}
     ),

@@ -28,6 +28,7 @@ from typing import Any, Final, TypeAlias
 
 from gangsched.core.admission import accounts, restarts
 from gangsched.core.admission.lacking import rests
+from gangsched.core.attempt import spares
 from gangsched.core.attempt.pending_members import (
     bundle_problem,
     copy_problem,
@@ -102,6 +103,8 @@ def _settle_touched(state: State) -> None:
         restarts.judge(state, gang)
         if has_quotas:
             accounts.charge(state, gang)
+        if state.spares.known or any(i.spec and i.spec.spares for i in gang.infos.values()):
+            spares.review(state, gang)
         _settle(state, gang)
         if has_quotas and gang.place is not before and _has_left(before, gang.place):
             accounts.note_left(state, gang)

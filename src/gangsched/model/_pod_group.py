@@ -30,6 +30,7 @@ from gangsched.values.fields import (
     as_resources,
     as_tuple,
     check_amounts,
+    check_count,
     check_each,
     check_flag,
     check_instant,
@@ -164,6 +165,8 @@ class PodGroup:
             ``{"decode/1": (1, 111.0)}``. See ``GroupRestarted.noted_in``.
         labelled_roles: Which members have which role by their labels, whatever they say themselves:
             the first one that selects a member counts. Empty if members name their roles.
+        spares: For how many more pods like its own the group wants room while it runs, within the
+            domain that it requires; at least 0. A pod that replaces a lost one goes there.
         unmodelled: The hard constraints of the group that this library does not know, each in
             words. The pods of a group with one are not scheduled.
 
@@ -214,6 +217,7 @@ class PodGroup:
         converter=_as_labelled,
         validator=of_group(check_each(LabelledRole, "a LabelledRole")),
     )
+    spares: int = field(default=0, validator=of_group(check_count))
     unmodelled: tuple[str, ...] = field(
         default=(), converter=as_names, validator=of_group(check_each(str, "a string"))
     )
@@ -253,7 +257,10 @@ class PodGroup:
             raise InvalidPodGroupError(self.key, "topology", of, expected)
 
     def _check_has_no_pods(self) -> None:
-        for name in ("min_available", "roles", "labelled_roles", "min_resources", "bundle"):
+        for name in (
+            *("min_available", "roles", "labelled_roles", "min_resources", "bundle"),
+            "spares",
+        ):
             if value := getattr(self, name):
                 expected = "omitted: a group with min_groups has no pods of its own"
                 raise InvalidPodGroupError(self.key, name, value, expected)

@@ -277,6 +277,7 @@ GROUP: Final = Record(
     restarting_until=optional(SECONDS),
     copy_restarts=mapping(row(INT, optional(SECONDS))),
     labelled_roles=many(_LABELLED.form),
+    spares=INT,
     unmodelled=many(STR),
 )
 NODE: Final = Record(

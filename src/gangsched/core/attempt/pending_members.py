@@ -79,12 +79,13 @@ def demand_of(state: State, gang: Gang) -> Demand:
 def _sees_others(state: State, gang: Gang) -> bool:
     """Return whether a gang sees other nodes than others that ask for the same.
 
-    A nominated gang does, and so does one that the plan of a reservation keeps off some. A filter
-    may refuse others that look like it.
+    A nominated gang does, and so does one that the plan of a reservation keeps off some, or that
+    has room for members that it lost. A filter may refuse others that look like it.
     """
     return (
         gang in state.nominations.known
         or state.reservation.concerns(gang)
+        or bool(state.spares.of(gang))
         or any(r.pod_class is not None and r.pod_class.tells_apart for r in gang.pending.values())
     )
 

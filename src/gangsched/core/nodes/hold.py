@@ -26,10 +26,11 @@ class Hold:
         asks: What the pod asks that comes there, which counts as if it were there already where
             gangs want domains of their own; None if it does not.
         since: The step at which it was taken.
-        is_lent: Whether its owner is tried now, who sees the capacity as free.
+        is_lent: Whether the capacity is shown as free: its owner is tried now.
+        is_lendable: Whether it is shown as free between calls, too.
     """
 
-    __slots__ = ("asks", "is_lent", "needs", "owner", "since", "slot")
+    __slots__ = ("asks", "is_lendable", "is_lent", "needs", "owner", "since", "slot")
 
     def __init__(self, slot: int, needs: Needs, owner: str, asks: Asks | None = None) -> None:
         self.slot: int = slot
@@ -38,6 +39,7 @@ class Hold:
         self.asks: Asks | None = asks
         self.since: int = 0
         self.is_lent: bool = False
+        self.is_lendable: bool = False
 
     def __repr__(self) -> str:
         return f"<Hold of {dict(self.needs)} on slot {self.slot}>"

@@ -299,6 +299,8 @@ def _fitting(
 ) -> Iterator[tuple[Domain, Gather]]:
     demands = _demands(task, tree)
     wanted = sum(number for _classes, _least, number in demands)
+    if tree is task.gang.tree:  # with room for those that may be lost
+        wanted += sum(i.spec.spares for i in task.gang.infos.values() if i.spec is not None)
     for pod_class in {c for classes, _least, _n in demands for c, _m in classes}:
         pod_class.memo.refresh()
     ranked: list[tuple[int, list[int], int, bool, Any, Domain]] = []

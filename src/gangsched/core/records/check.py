@@ -78,9 +78,9 @@ def _check_capacity(records: Records) -> None:
     kept = Counter(hold.slot for hold in holds)
     _require(kept == table._kept, "slots {} are kept, not {}", table._kept, kept)
     for hold in holds:
-        _require(not hold.is_lent, "{} is still lent", hold)
+        _require(hold.is_lent == hold.is_lendable, "{} is still lent, or not any more", hold)
     used = [[0] * len(table.resources) for _name in table.names]
-    users: list[PodRecord | Hold] = [*records.on_nodes(), *holds]
+    users: list[PodRecord | Hold] = [*records.on_nodes(), *(h for h in holds if not h.is_lent)]
     for user in users:
         for number, amount in user.needs:
             used[user.slot][number] += amount

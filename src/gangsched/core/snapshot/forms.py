@@ -277,6 +277,7 @@ SNAPSHOT: Final = Record(
     pods=many(_POD.form),
     waiting=many(_WAIT.form),
     nominations=many(_NOMINATION.form),
+    spares=many(row(STR, STR, _COUNT)),
     overdue=_STRS,
     no_plans=_STRS,
     held=_STRS,

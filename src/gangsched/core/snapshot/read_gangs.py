@@ -11,11 +11,12 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from gangsched.core.attempt.pending_members import demand_of
+from gangsched.core.attempt.spares import hold_like
 from gangsched.core.intake.gangs import add_group
 from gangsched.core.queue.demand import Demand
 from gangsched.core.records.gang import Gang, QueuePlace
 from gangsched.core.remembered import keep
-from gangsched.core.snapshot.checks import each_once
+from gangsched.core.snapshot.checks import each_once, get
 from gangsched.core.snapshot.read_kept import read_backfill, read_failed, read_nominations
 from gangsched.core.snapshot.rows import GangRow, SnapshotRow
 from gangsched.core.snapshot.write import digest
@@ -49,6 +50,9 @@ def read_gangs(state: State, rows: SnapshotRow) -> None:
             gangs[key].held_at = state.events
     gone = {uid for uid in state.unread if state.settings.cluster.pod(uid) is None}
     read_nominations(state, rows.nominations, rows.overdue, rows.no_plans, gone)
+    for n, (group, node, since) in enumerate(rows.spares):
+        get(state.records.registry._groups, group, f"spares[{n}]")
+        hold_like(state, group, state.table.slot(node), since)
     read_backfill(state, rows.backfill)
     demands, same = _demands(state, found, gone)
     _block(state, found, same)

@@ -224,6 +224,7 @@ class SnapshotRow:
     pods: tuple[PodRow, ...] = ()
     waiting: tuple[WaitRow, ...] = ()
     nominations: tuple[NominationRow, ...] = ()
+    spares: tuple[tuple[GroupKey, NodeName, int], ...] = ()
     overdue: tuple[PodUID, ...] = ()
     no_plans: tuple[str, ...] = ()
     held: tuple[str, ...] = ()

@@ -74,6 +74,11 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
             for one in records.waiting
         ),
         nominations=written_nominations(state),
+        spares=tuple(
+            (key, state.table.names[hold.slot], hold.since)
+            for key, holds in state.spares.known.items()
+            for hold in holds
+        ),
         overdue=tuple(sorted(state.nominations.overdue)),
         held=tuple(g.key for g in records.gangs.values() if g.held_at == state.events),
         no_plans=tuple(g.key for g in records.gangs.values() if g.no_plan_at == state.mark),

@@ -23,6 +23,7 @@ from gangsched.core.state.current_call import CurrentCall
 from gangsched.core.state.nominated import Mark, Nominations
 from gangsched.core.state.reserved import ReservationState
 from gangsched.core.state.running_groups import Restarts
+from gangsched.core.state.spares import Spares
 from gangsched.cycle_state import CycleState
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, Pod, PodUID
@@ -104,6 +105,7 @@ class State:
         self.records.notes_used = shares
         self.queue: Queue = Queue(self.records, self._sort_key, self._share if shares else None)
         self.nominations: Nominations = Nominations()
+        self.spares: Spares = Spares()
         self.reservation: ReservationState = ReservationState(settings.backfill)
         self.events = 0
         self.call: CurrentCall = CurrentCall()
