@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from gangsched import PodGroup, Resources, Role, Topology, gang, presets
+from gangsched import PodGroup, Resources, RestartPolicy, Role, Topology, gang, presets
 from gangsched.errors import ManifestError
 from gangsched.events import Event, NodeAdded, PodAdded, PodGroupAdded
 from gangsched.simulation import Arrival, OwnerDeleted, Simulator, Workload, report
@@ -78,16 +78,43 @@ def test_document_gives_what_gang_gives(
             {"key": "block", "required": False, "prefer": "rack"},
             Topology("block", required=False, prefer="rack"),
         ),
+        (
+            {"key": "block", "slices": {"rack": 8, "host": 4}},
+            Topology("block", slices={"rack": 8, "host": 4}),
+        ),
+        ({"slices": {"rack": 8}}, Topology(slices={"rack": 8})),
     ],
 )
 def test_topology_is_a_label_or_says_what_is_required_and_preferred(
     topology: Any, meant: Any
 ) -> None:
-    roles = {"decode": {**REPLICA, "topology": topology}}
-    event = load(roles=roles, topology=topology, template=GPU).arrivals[0].event
+    roles = {"decode": {"count": 4, "minimum": 3, "topology": topology}}
+    event = load(roles=roles, template=GPU).arrivals[0].event
     assert isinstance(event, PodGroupAdded)
-    assert event.group.topology == meant
-    assert event.group.roles["decode"] == evolve(MEANT, topology=meant)
+    assert event.group.roles["decode"] == (Role(4, 3, topology=meant) if meant else 3)
+    if meant is None or not meant.slices:
+        whole = load(roles={"router": 1}, topology=topology, template=GPU).arrivals[0].event
+        assert isinstance(whole, PodGroupAdded)
+        assert whole.group.topology == meant
+
+
+def test_gang_and_its_roles_have_restart_policies() -> None:
+    roles = {"decode": {**REPLICA, "restart": {}}}
+    policy = {"max_restarts": 2, "backoff": 20, "longest_backoff": 30}
+    event = load(roles=roles, restart=policy, template=GPU).arrivals[0].event
+    assert isinstance(event, PodGroupAdded)
+    assert event.group.restart == RestartPolicy(max_restarts=2, backoff=20, longest_backoff=30)
+    assert event.group.roles["decode"] == evolve(MEANT, restart=RestartPolicy())
+
+
+def test_slices_of_a_whole_gang_are_refused_since_it_has_roles() -> None:
+    with pytest.raises(ManifestError, match=r"spec.topology: expected no slices"):
+        load(roles={"w": 2}, topology={"slices": {"rack": 2}}, template=GPU)
+
+
+def test_malformed_restart_policy_of_a_gang_is_refused() -> None:
+    with pytest.raises(ManifestError, match=r"spec.restart.longest_backoff: .* >= 20, got 9"):
+        load(roles={"w": 2}, restart={"backoff": 20, "longest_backoff": 9}, template=GPU)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +136,7 @@ def test_topology_is_a_label_or_says_what_is_required_and_preferred(
         (
             {"decode": {**REPLICA, "minimun": 2}},
             "spec.roles.decode: expected the fields count, minimum, requests, roles, topology, "
-            "got 'minimun'",
+            "restart, got 'minimun'",
         ),
         (
             {"de/code": 1},
@@ -132,12 +159,22 @@ def test_topology_is_a_label_or_says_what_is_required_and_preferred(
             "spec.roles.decode.topology: expected a finer level than rack, or None, got 'rack'",
         ),
         (
+            {"decode": {**REPLICA, "topology": {"key": "block", "slices": {"rack": 0}}}},
+            "spec.roles.decode.topology.slices.rack: expected an int from 1 to 150000, got 0",
+        ),
+        (
+            {"decode": {**REPLICA, "topology": {"slices": {"rack": 2}}}},
+            "spec.roles.decode: expected no slices: they are of the pods of one role, and not of "
+            "copies, got Topology(slices=(('rack', 2),))",
+        ),
+        (
             {"decode": {**REPLICA, "topology": {"key": "rack", "prefer": ""}}},
             "spec.roles.decode.topology.prefer: expected a non-empty string, got ''",
         ),
         (
             {"decode": {**REPLICA, "topology": {"key": "rack", "prefers": "host"}}},
-            "spec.roles.decode.topology: expected the fields key, required, prefer, got 'prefers'",
+            "spec.roles.decode.topology: expected the fields key, required, prefer, slices, "
+            "got 'prefers'",
         ),
     ],
 )

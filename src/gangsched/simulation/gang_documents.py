@@ -22,6 +22,7 @@ from gangsched.events import PodAdded, PodGroupAdded
 from gangsched.gangs import Role, gang
 from gangsched.manifests.fields import MOST_PODS, Field
 from gangsched.manifests.manifest import Manifest
+from gangsched.model import RestartPolicy
 from gangsched.simulation.timed_pods import read_timed_pod
 
 __all__ = ["GANG", "read_gang"]
@@ -29,8 +30,10 @@ __all__ = ["GANG", "read_gang"]
 GANG: Final = ("simulation.gangsched.io/v1alpha1", "Gang")
 """Version and kind."""
 
-_SPEC: Final = ("roles", "topology", "template")
-_ROLE: Final = ("count", "minimum", "requests", "roles", "topology")
+_SPEC: Final = ("roles", "topology", "restart", "template")
+_ROLE: Final = ("count", "minimum", "requests", "roles", "topology", "restart")
+_TOPOLOGY: Final = ("key", "required", "prefer", "slices")
+_RESTART: Final = ("max_restarts", "backoff", "longest_backoff")
 
 
 def read_gang(manifest: Manifest) -> Iterator[PodGroupAdded | PodAdded]:
@@ -51,11 +54,13 @@ def read_gang(manifest: Manifest) -> Iterator[PodGroupAdded | PodAdded]:
             namespace=manifest.namespace,
             roles=roles,
             topology=_topology(spec["topology"]),
+            restart=_restart(spec["restart"]),
             priority=template.priority,
             created_at=manifest.at,
         )
-    except InvalidValueError as error:  # two pods would have one name
-        raise spec["roles"].refuse_as(error) from error
+    except InvalidValueError as error:  # two pods would have one name, or there are slices
+        at = "topology" if error.field == "topology" else "roles"
+        raise spec[at].refuse_as(error) from error
     yield PodGroupAdded(job.group)
     for pod in job.pods:
         own: dict[str, Any] = {"name": pod.name, "uid": pod.uid, "role": pod.role}
@@ -79,28 +84,50 @@ def _role(field: Field) -> int | Role:
         return field.whole(least=1, most=MOST_PODS)
     _known(field, _ROLE)
     count, minimum = field["count"].whole(least=1, most=MOST_PODS), field["minimum"]
-    return Role(
-        count,
-        minimum.whole(least=1, most=count) if minimum.given else None,
-        requests=field["requests"].resources() or None,
-        roles=_roles(field["roles"]) if field["roles"].given else {},
-        topology=_topology(field["topology"]),
-    )
+    try:
+        return Role(
+            count,
+            minimum.whole(least=1, most=count) if minimum.given else None,
+            requests=field["requests"].resources() or None,
+            roles=_roles(field["roles"]) if field["roles"].given else {},
+            topology=_topology(field["topology"]),
+            restart=_restart(field["restart"]),
+        )
+    except InvalidValueError as error:
+        raise field.refuse_as(error) from error
 
 
 def _topology(field: Field) -> Topology | None:
-    """Return ``rack``, which is required, or ``{key: block, required: false, prefer: rack}``."""
+    """Return ``rack``, which is required, or a mapping with the attributes of ``Topology``."""
     if not field.given:
         return None
     if not isinstance(field.value, dict):
         return Topology(field.name())
-    required = _known(field, ("key", "required", "prefer"))["required"]
-    prefer = field["prefer"].name() if field["prefer"].given else None
-    is_required = required.flag() or not required.given
+    _known(field, _TOPOLOGY)
+    key, prefer, required = field["key"], field["prefer"], field["required"]
+    sizes = {
+        level: each.whole(least=1, most=MOST_PODS) for level, each in field["slices"].entries()
+    }
     try:
-        return Topology(field["key"].name(), required=is_required, prefer=prefer)
+        return Topology(
+            key.name() if key.given or not sizes else None,
+            required=required.flag() or not required.given,
+            prefer=prefer.name() if prefer.given else None,
+            slices=sizes,
+        )
     except InvalidValueError as error:
         raise field.refuse_as(error) from error
+
+
+def _restart(field: Field) -> RestartPolicy | None:
+    """Return the policy of a mapping, in whole seconds; an empty one has the defaults."""
+    if not field.given:
+        return None
+    given = {name: each.whole(least=1) for name, each in _known(field, _RESTART).entries()}
+    try:
+        return RestartPolicy(**given)
+    except InvalidValueError as error:
+        raise field[error.field].refuse_as(error) from error
 
 
 def _pods(roles: Mapping[str, int | Role]) -> int:
