@@ -33,10 +33,11 @@ from gangsched.events import (
     PodUpdated,
     PodWaiting,
 )
-from gangsched.model import GroupKey, Node, NodeName, PodUID
+from gangsched.model import GroupKey, NodeName, PodUID
 from gangsched.protocols import ClusterState
 from gangsched.simulation.jobs import Jobs
 from gangsched.simulation.metrics import Account
+from gangsched.simulation.places import Places
 
 __all__ = ["RECORDED", "UsageTracker"]
 
@@ -56,6 +57,7 @@ class UsageTracker:
         jobs: The jobs, and what they hold.
         capacity: The allocatable resources of all nodes, over time; from the first pod on, once one
             has arrived: before that, nothing could use them.
+        places: Which pod holds which node.
         first_pod_at: When the first pod arrived; None before that.
         to_last_arrival: ``utilisation`` as of the last instant at which a job arrived.
     """
@@ -63,11 +65,11 @@ class UsageTracker:
     def __init__(self, cluster: ClusterState) -> None:
         self.jobs = Jobs()
         self.capacity = Account()
+        self.places = Places()
         self.first_pod_at: float | None = None
         self.to_last_arrival: dict[str, float] = {}
         self._noted_at: float | None = None
         self._cluster = cluster
-        self._nodes: dict[NodeName, Node] = {}
         self._attempts: dict[PodUID, int] = {}
 
     def record_event(self, event: Event, now: float) -> list[PodUID]:
@@ -111,12 +113,12 @@ class UsageTracker:
             if type(effect) not in RECORDED:
                 continue  # most effects are notices
             match effect:
-                case PodWaiting(uid):
-                    if self.jobs.hold(uid, now=now):
+                case PodWaiting(uid, node):
+                    if self._hold(uid, node, now):
                         assigned.append(uid)
-                case Bind(uid, _node, attempt):
+                case Bind(uid, node, attempt):
                     self._attempts[uid] = attempt
-                    if self.jobs.hold(uid, now=now):
+                    if self._hold(uid, node, now):
                         assigned.append(uid)
                 case PodRejected(uid):
                     self._give_back(uid, now)
@@ -132,6 +134,16 @@ class UsageTracker:
         for job in self.jobs:
             for uid in sorted(job.holding - job.bound):
                 self.jobs.give_back(uid, now=now)
+                self.places.drop(uid, now=now)
+
+    def _hold(self, uid: PodUID, node: NodeName, now: float) -> bool:
+        """Record that a pod is assigned to a node; return whether it held none before."""
+        if not self.jobs.hold(uid, now=now):
+            return False
+        pod = self._cluster.pod(uid)
+        if pod is not None:
+            self.places.put(uid, node, pod.requests, now=now)
+        return True
 
     def _give_back(self, uid: PodUID, now: float) -> None:
         """Record that a scheduler takes a pod off a node; a pod that is bound stays where it is.
@@ -141,12 +153,14 @@ class UsageTracker:
         pod = self._cluster.pod(uid)
         if pod is None or pod.node_name is None:
             self.jobs.give_back(uid, now=now)
+            self.places.drop(uid, now=now)
 
     def _pod(self, uid: PodUID, now: float) -> list[PodUID]:
         pod = self._cluster.pod(uid)
         if pod is None:
             self._attempts.pop(uid, None)
             self.jobs.remove_pod(uid, now=now)
+            self.places.drop(uid, now=now)
             return []
         if self.first_pod_at is None:
             self.first_pod_at = now
@@ -154,9 +168,13 @@ class UsageTracker:
         self.jobs.add_pod(pod, now=now)
         self._note_arrival(now)
         if pod.is_finished:
+            self.places.drop(uid, now=now)
             self.jobs.finish(uid, now=now)
         elif pod.node_name is not None:
+            self.places.put(uid, pod.node_name, pod.requests, now=now)
             return self.jobs.bind(uid, now=now)
+        else:
+            self.places.resize(uid, pod.requests, now=now)
         return []
 
     def _group(self, key: GroupKey, now: float) -> None:
@@ -168,9 +186,9 @@ class UsageTracker:
             self._note_arrival(now)
 
     def _node(self, name: NodeName, now: float) -> None:
-        before, node = self._nodes.pop(name, None), self._cluster.node(name)
+        before, node = self.places.nodes.get(name), self._cluster.node(name)
         if before is not None:
             self.capacity.subtract(before.allocatable, now=now)
         if node is not None:
-            self._nodes[name] = node
             self.capacity.add(node.allocatable, now=now)
+        self.places.set_node(name, node, now=now)

@@ -115,6 +115,7 @@ class WorkloadRun:
         observers: Sequence[Observer],
         delete_finished: bool,
         strict_order: bool,
+        replace_lost: bool,
     ) -> None:
         self.arrivals = Upcoming(arrivals)
         self.now = self.arrivals.at or 0.0
@@ -125,6 +126,7 @@ class WorkloadRun:
         self.injector = FaultInjector(plan)
         self._delete_finished = delete_finished
         self._strict_order = strict_order
+        self._replace_lost = replace_lost
         # the entries that failed, each with its job; each goes before the one to its left
         self._failed: list[tuple[QueueEntry, Job]] = []
         self._cache = WatchCache(self.cluster, ahead=plan.ahead or not plan.faults)
@@ -254,7 +256,10 @@ class WorkloadRun:
         if isinstance(event, NodeDeleted):
             # Kubernetes' garbage collection deletes the pods of a node that is gone.
             for pod in self.cluster.pods_on(event.name):
-                self._lose(pod.uid)
+                if self._replace_lost and not pod.is_finished:
+                    self._recreate(pod.uid)
+                else:
+                    self._lose(pod.uid)
 
     def _lose(self, uid: PodUID) -> None:
         """Delete a pod; its controller creates another if its group has a restart policy."""
@@ -340,7 +345,10 @@ class WorkloadRun:
             if self._is_restarted(uid):
                 # a pod that is deleted before it has succeeded is lost
                 self._happen(PodUpdated(pod_with_fields(pod, phase=PodPhase.SUCCEEDED)))
+            job = self.usage.jobs.of(uid)
             self._happen(PodDeleted(uid))
+            if job is not None and job.spec is not None and job.is_over:
+                self._happen(PodGroupDeleted(job.spec.key))
         else:
             self._happen(PodUpdated(pod_with_fields(pod, phase=PodPhase.SUCCEEDED)))
 

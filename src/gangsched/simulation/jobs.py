@@ -268,6 +268,11 @@ class Job:
         """Whether the work has begun and every member has finished."""
         return self.started_at is not None and len(self.finished) >= len(self.members)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether every member has finished, and was deleted."""
+        return self.finished_at is not None and not self.members
+
 
 @final
 class Jobs:

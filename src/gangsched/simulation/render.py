@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import StringIO
 from typing import Any, Final, TextIO, cast
 
@@ -29,6 +29,7 @@ __all__ = [
     "kinds_of_jobs",
     "pending_reason",
     "print_report",
+    "scarcest",
     "share_text",
     "simulated_text",
     "summary_text",
@@ -100,6 +101,7 @@ def summary_text(result: Report) -> str:
         rows.append((f"{name} used", share_text(share)))
         if summary.utilisation_to_last_arrival:
             rows.append((TO_LAST_ARRIVAL, to_last_arrival_text(summary, name)))
+    rows += _levels(summary)
     rows += [("wasted", line) for line in _wasted(summary)] or [("wasted", "nothing")]
     if summary.preempted:
         rows.append(("preempted", f"{summary.preempted} pod{'s' * (summary.preempted != 1)}"))
@@ -129,6 +131,25 @@ def _tenants(summary: Summary) -> list[tuple[str, str]]:
         for name, counts in summary.tenants.items()
         if count > 1
     ]
+
+
+def scarcest(summaries: Sequence[Summary]) -> str:
+    """Return the resource of which the largest share was used in some run; empty if none was."""
+    every = [(share, name) for each in summaries for name, share in each.utilisation.items()]
+    share, name = max(every, key=lambda each: each[0], default=(0.0, ""))
+    return name if share > 0 else ""
+
+
+def _levels(summary: Summary) -> Iterator[tuple[str, str]]:
+    """Yield in how many domains of each level gangs were, and how much was free in empty ones."""
+    name = scarcest([summary])
+    for level, figures in summary.levels.items():
+        counts = figures.domains_of_gangs
+        of = f", of the {counts.count} of several pods that started" if counts.count else "none"
+        yield f"{level} per gang", f"{_figures(counts, '{:.4g}'.format)}{of}"
+        if name in figures.whole_share:
+            share = share_text(figures.whole_share[name])
+            yield "  whole", f"{share} of the free {name} was in empty domains"
 
 
 def kinds_of_jobs(summary: Summary) -> list[tuple[str, Counts]]:
@@ -226,6 +247,8 @@ def _decimals(value: float) -> int:
 
 def _setting(name: str, value: object) -> object:
     """Return a setting as text: a plan of faults as the number of faults of each kind."""
+    if name == "levels" and isinstance(value, list):
+        return "|".join(":".join(keys) for keys in cast("list[list[str]]", value))
     if name != "faults" or not isinstance(value, dict):
         return value
     plan: Any = cast("object", value)

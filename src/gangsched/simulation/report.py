@@ -23,6 +23,7 @@ from gangsched.quantity import MILLI
 from gangsched.scheduler import Scheduler
 from gangsched.simulation._never_fit import is_scheduled_as_group, never_fit
 from gangsched.simulation.describe import LogEntry, PodRow, pod_rows
+from gangsched.simulation.fragmentation import LevelFigures, figures_of_levels
 from gangsched.simulation.jobs import JobRow
 from gangsched.simulation.metrics import Distribution
 from gangsched.simulation.simulator import Simulator
@@ -155,6 +156,8 @@ class Summary:
             there is none.
         utilisation_to_last_arrival: As *utilisation*, up to *last_arrival* only: afterwards the
             cluster runs empty, however good a policy is. Empty if all jobs arrive at *begin*.
+        levels: The figures of each level, by its label, from the coarsest to the finest of a
+            topology. What was free is only known of a run that was watched.
     """
 
     begin: float
@@ -172,6 +175,7 @@ class Summary:
     tenants: dict[str, Counts] = field(factory=dict[str, Counts])
     last_arrival: float = 0.0
     utilisation_to_last_arrival: dict[str, float] = field(factory=dict[str, float])
+    levels: dict[str, LevelFigures] = field(factory=dict[str, LevelFigures])
 
 
 @final
@@ -258,7 +262,8 @@ def report(
         snapshots: Those of ``Snapshots``.
         events: Those of an ``EventLog``.
         inputs: What was read for the run.
-        timeline: What was used over its time; None if nothing watched that.
+        timeline: What was used over its time; None if nothing watched that. Its levels are those
+            of the figures; without it, those of the scheduler are.
 
     Runtime complexity: O(jobs log jobs), and one trial on the empty cluster for each class of
     equal jobs that are pending.
@@ -293,6 +298,12 @@ def report(
         tenants=_tenants(rows_of_jobs, never),
         last_arrival=begin if last is None else last,
         utilisation_to_last_arrival=simulator.utilisation_to_last_arrival,
+        levels=figures_of_levels(
+            simulator.scheduler.levels if timeline is None else timeline.levels,
+            rows_of_jobs,
+            simulator.places.seen,
+            timeline.areas.means(now=now, begin=begin) if timeline else {},
+        ),
     )
     return Report(
         settings=settings or {},

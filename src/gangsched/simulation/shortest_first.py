@@ -10,6 +10,7 @@ import math
 from gangsched import presets
 from gangsched.coscheduling import Coscheduling
 from gangsched.options import PlacementStrategy, Preemption, SchedulingUnit
+from gangsched.options.levels import LevelsGiven
 from gangsched.profile import Profile
 from gangsched.protocols import ClusterState, EntityView, QueueSortKey
 from gangsched.scheduler import Scheduler
@@ -38,6 +39,7 @@ def shortest_first(
     *,
     placement: PlacementStrategy = PlacementStrategy.AUTO,
     preemption: Preemption | None = None,
+    levels: LevelsGiven = (),
 ) -> Scheduler:
     """Return a scheduler as ``presets.gang``, with the shortest job of a priority first.
 
@@ -47,6 +49,7 @@ def shortest_first(
         cluster: The cluster state.
         placement: Which of the feasible nodes gangs and single pods are placed on.
         preemption: Whether pods and gangs may preempt lower priorities; None for never.
+        levels: Which node labels nest, from the coarsest level to the finest; see ``Scheduler``.
     """
     _policy, *others = presets.coscheduling_profile().plugins
     return Scheduler(
@@ -55,4 +58,5 @@ def shortest_first(
         unit=SchedulingUnit.GROUP,
         placement=placement,
         preemption=preemption,
+        levels=levels,
     )

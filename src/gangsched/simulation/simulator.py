@@ -24,6 +24,7 @@ from gangsched.simulation._workload_run import WorkloadRun
 from gangsched.simulation.faults import Fault, FaultPlan
 from gangsched.simulation.jobs import Jobs
 from gangsched.simulation.metrics import Account
+from gangsched.simulation.places import Places
 from gangsched.simulation.workload import Arrival, Workload
 
 __all__ = ["Observer", "Simulator"]
@@ -45,13 +46,15 @@ class Simulator:
         faults: The faults to inject; None for none.
         log: Takes the lines of a decision log, such as ``file.write``; None for no log.
         observers: Objects notified of events and effects.
-        delete_finished: Whether a pod is deleted when it finishes, so that a long run needs the
-            memory of the pods that live at one time. Members that join a group later must not
-            depend on those that have finished.
+        delete_finished: Whether a pod is deleted when it finishes, and a group with its last pod,
+            so that a long run needs the memory of the pods that live at one time. Members that join
+            a group later must not depend on those that have finished.
         strict_order: Whether no job starts while one that was tried before it waits: strict FIFO,
             with an order of the queue that does not change, such as ``Order.CREATION``. Jobs of a
             higher priority go first, and a job that does not fit on the empty cluster is passed
             over once that is empty. What-if questions do not know of it.
+        replace_lost: Whether a pod that is lost with its node is created again, as its controller
+            does. Without it only those are whose group has a restart policy.
 
     Raises:
         InvalidValueError: An argument is malformed.
@@ -69,6 +72,7 @@ class Simulator:
         observers: Sequence[Observer] = (),
         delete_finished: bool = False,
         strict_order: bool = False,
+        replace_lost: bool = False,
     ) -> None:
         if not is_seconds(bind_seconds) or bind_seconds < 0:
             raise InvalidValueError("bind_seconds", bind_seconds, "a finite number of seconds >= 0")
@@ -83,6 +87,8 @@ class Simulator:
             raise InvalidValueError("delete_finished", delete_finished, "a bool")
         if not isinstance(strict_order, bool):
             raise InvalidValueError("strict_order", strict_order, "a bool")
+        if not isinstance(replace_lost, bool):
+            raise InvalidValueError("replace_lost", replace_lost, "a bool")
         if not callable(make):
             raise InvalidValueError("make", make, "a callable that makes a scheduler")
         if log is not None and not callable(log):
@@ -99,6 +105,7 @@ class Simulator:
             observers=self._observers,
             delete_finished=delete_finished,
             strict_order=strict_order,
+            replace_lost=replace_lost,
         )
 
     @classmethod
@@ -202,6 +209,11 @@ class Simulator:
     def capacity(self) -> Account:
         """The allocatable resources of all nodes, over time, from the first pod on."""
         return self._run.usage.capacity
+
+    @property
+    def places(self) -> Places:
+        """Which pod holds which node, and what is free there."""
+        return self._run.usage.places
 
     @property
     def first_pod_at(self) -> float | None:

@@ -3,22 +3,29 @@
 Rules:
   R1  a point is the state after an instant at which something happened; it holds until the next;
   R2  a picture has one share for each instant: that of the resource of which the largest share is
-      used. It is named, because it may be another one at another instant.
+      used. It is named, because it may be another one at another instant;
+  R3  how the free capacity lies in racks and blocks: the definitions are in ``fragmentation``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import final
+from typing import Final, final
 
-from attrs import frozen
+from attrs import define, frozen
 
 from gangsched.events import Effect, Event
+from gangsched.model import Node, NodeName, PodUID
+from gangsched.options.levels import NO_LEVELS, Levels
 from gangsched.resources import NOTHING, Resources
+from gangsched.simulation.fragmentation import DomainTracker, Fragmentation, FreeAreas
 from gangsched.simulation.jobs import JobRow
 from gangsched.simulation.simulator import Simulator
 
-__all__ = ["Point", "Timeline", "Usage", "queue_lengths", "steps", "usages"]
+__all__ = ["MOST_STAYS", "Point", "Stay", "Timeline", "Usage", "queue_lengths", "steps", "usages"]
+
+MOST_STAYS: Final = 4_000
+"""How many stays of jobs on nodes a timeline has: as many bars as a picture can show."""
 
 
 @final
@@ -31,12 +38,14 @@ class Point:
         used: What running jobs hold.
         wasted: What jobs hold whose work has not begun.
         capacity: What the nodes offer.
+        levels: How the free capacity lies in the domains of each level; empty without levels.
     """
 
     at: float
     used: Resources
     wasted: Resources
     capacity: Resources
+    levels: tuple[Fragmentation, ...] = ()
 
     @property
     def used_share(self) -> tuple[float, str]:
@@ -60,6 +69,7 @@ class Usage:
         used: What running jobs hold.
         wasted: What jobs hold whose work has not begun.
         capacity: What the nodes offer.
+        levels: How the free capacity lies in the domains of each level; empty without levels.
     """
 
     at: float
@@ -67,24 +77,68 @@ class Usage:
     used: Resources
     wasted: Resources
     capacity: Resources
+    levels: tuple[Fragmentation, ...] = ()
+
+
+@final
+@define(eq=False)
+class Stay:
+    """The pods of a job, or of one copy of a role of it, on a node: from the first to the last.
+
+    Attributes:
+        job: The key of the job.
+        part: The path of the copy, such as ``decode/0``; empty for pods that are in none.
+        node: The node.
+        since: When the first of them was assigned to the node, in seconds.
+        until: When the last of them had ended or given the node back; None if they are there still.
+    """
+
+    job: str
+    part: str
+    node: NodeName
+    since: float
+    until: float | None = None
 
 
 @final
 class Timeline:
     """Observes a simulation, and collects a point whenever something has happened.
 
+    Args:
+        levels: The levels of which points have the fragmentation; None for those of the scheduler.
+        keep: Whether points are collected. If not, only ``areas`` is, which needs no memory.
+
     Attributes:
         points: The points, in time order.
+        stays: Which jobs were on which nodes, in the order in which they came; only the first
+            ``MOST_STAYS``, so that a long run does not need memory for each of its pods.
+        absences: By node that was deleted, from when until when it was not there; None for never
+            again.
+        areas: What was free in the domains of each level, over time from the first pod on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, levels: Levels | None = None, *, keep: bool = True) -> None:
         self.points: list[Point] = []
+        self.stays: list[Stay] = []
+        self.absences: dict[NodeName, list[tuple[float, float | None]]] = {}
+        self.levels: Levels = NO_LEVELS if levels is None else levels
+        """The levels of the points; those of the scheduler from ``watch`` on."""
+        self.areas: FreeAreas = FreeAreas()
+        self._is_given = levels is not None
+        self._keep = keep
         self._known: tuple[Resources, ...] = (NOTHING, NOTHING, NOTHING)
         self._simulator: Simulator | None = None
+        self._domains: DomainTracker | None = None
+        self._open: dict[tuple[str, str, NodeName], tuple[Stay, set[PodUID]]] = {}
+        self._of: dict[PodUID, tuple[str, str, NodeName]] = {}
 
     def watch(self, simulator: Simulator) -> None:
-        """Set the simulator that is observed."""
+        """Set the simulator that is observed, before it runs."""
         self._simulator = simulator
+        if not self._is_given:
+            self.levels = simulator.scheduler.levels
+        self._domains = DomainTracker(simulator.places, self.levels)
+        simulator.places.watchers.append(self)
 
     def event(self, event: Event, now: float) -> None:
         """Do nothing."""
@@ -94,14 +148,74 @@ class Timeline:
 
     def settled(self, now: float) -> None:
         """Add a point."""
-        simulator = self._simulator
-        if simulator is None:
+        simulator, domains = self._simulator, self._domains
+        if simulator is None or domains is None:
+            return
+        rows = domains.rows()
+        self.areas.advance(rows, now=now, begin=simulator.first_pod_at)
+        if not self._keep:
             return
         accounts = (simulator.jobs.used, simulator.jobs.idle, simulator.capacity)
         found = (each.amounts() for each in accounts)
         # equal amounts are one object, since a long run has millions of points
         self._known = tuple(map(_same, found, self._known))
-        self.points.append(Point(now, *self._known))
+        used, wasted, capacity = self._known
+        self.points.append(Point(now, used, wasted, capacity, rows))
+
+    def node(self, name: NodeName) -> Node | None:
+        """Return a node that is there, or the last version of one that is gone; None for none."""
+        return None if self._simulator is None else self._simulator.places.seen.get(name)
+
+    # What ``Places`` tells ------------------------------------------------------------------
+
+    def changed(self, node: NodeName, now: float) -> None:
+        """Note that a node has changed, was added or was deleted."""
+        simulator, domains = self._simulator, self._domains
+        if simulator is None or domains is None:
+            return
+        domains.touch(node)
+        spans, is_there = self.absences.get(node), node in simulator.places.nodes
+        if is_there and spans and spans[-1][1] is None:
+            spans[-1] = (spans[-1][0], now)
+        elif not is_there and not (spans and spans[-1][1] is None):
+            self.absences.setdefault(node, []).append((now, None))
+
+    def taken(self, uid: PodUID, node: NodeName, now: float) -> None:
+        """Begin the stay of a pod, or join that of its siblings."""
+        if self._simulator is None:
+            return
+        key = (*_part_of(uid, self._simulator), node)
+        known = self._open.get(key)
+        if known is None:
+            if len(self.stays) >= MOST_STAYS or not self._keep:
+                return
+            known = self._open[key] = Stay(*key, since=now), set()
+            self.stays.append(known[0])
+        known[1].add(uid)
+        self._of[uid] = key
+
+    def given(self, uid: PodUID, node: NodeName, now: float) -> None:
+        """End the stay of a pod; of its siblings too if it was the last one."""
+        key = self._of.pop(uid, None)
+        if key is None:
+            return
+        stay, pods = self._open[key]
+        pods.discard(uid)
+        if not pods:
+            stay.until = now
+            del self._open[key]
+
+
+def _part_of(uid: PodUID, simulator: Simulator) -> tuple[str, str]:
+    """Return the job of a pod, and the path of the copy of a role in which it is."""
+    job = simulator.jobs.of(uid)
+    if job is None:
+        return str(uid), ""
+    spec, pod = job.spec, job.members[uid]
+    if spec is None or not spec.has_copies:
+        return job.key, ""
+    path = spec.path_of(job.roles.get(uid), pod.labels, pod.name) or ""
+    return job.key, path.rpartition("/")[0]
 
 
 def _same(amounts: Resources, before: Resources) -> Resources:
@@ -145,7 +259,7 @@ def usages(points: Iterable[Point], jobs: Iterable[JobRow]) -> Iterator[Usage]:
         while place < len(changes) and changes[place][0] <= point.at:
             waiting = changes[place][1]
             place += 1
-        state = (waiting, point.used, point.wasted, point.capacity)
+        state = (waiting, point.used, point.wasted, point.capacity, point.levels)
         if state != last:
             last = state
             yield Usage(point.at, *state)

@@ -21,6 +21,7 @@ from gangsched.errors import UnknownPodError
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
 from gangsched.model import GroupKey, PodGroup
 from gangsched.options.backfill import Reservation
+from gangsched.options.levels import Levels
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.registry import PodGroupRegistry
 from gangsched.primitives.waiting import WaitingMap
@@ -116,6 +117,11 @@ class SchedulerView:
     def can_evict(self) -> bool:
         """Whether the host performs evictions, as far as the scheduler was told."""
         return self._state.settings.can_evict
+
+    @property
+    def levels(self) -> Levels:
+        """The labels of nodes that nest, as the scheduler was told."""
+        return self._state.settings.levels
 
     @property
     def queue(self) -> SchedulingQueue:
