@@ -14,7 +14,18 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangsched import InvalidValueError, NodeAdded, Pod, PodAdded, PodGroupAdded, Resources, presets
+from gangsched import (
+    InvalidValueError,
+    NodeAdded,
+    Pod,
+    PodAdded,
+    PodGroup,
+    PodGroupAdded,
+    Resources,
+    RestartPolicy,
+    Topology,
+    presets,
+)
 from gangsched.constraints import NodeSelectorRequirement, NodeSelectorTerm
 from gangsched.errors import TraceError
 from gangsched.membership import membership
@@ -164,6 +175,82 @@ def test_further_columns_of_a_job_are_read() -> None:
     assert (full.annotations[RUN_SECONDS], full.annotations[TIME_LIMIT]) == ("60", "90.5")
     assert (empty.requests, empty.priority) == (Resources(), 0)
     assert TIME_LIMIT not in empty.annotations
+
+
+IN_RACKS = f"{JOBS},topology,prefer,slices\n"
+
+
+def groups(workload: Workload | Trace) -> dict[str, PodGroup]:
+    arrivals = workload.arrivals() if isinstance(workload, Trace) else workload.arrivals
+    events = (each.event for each in arrivals)
+    return {e.group.key: e.group for e in events if isinstance(e, PodGroupAdded)}
+
+
+@pytest.mark.parametrize(
+    ("cells", "meant"),
+    [
+        ("rack,,", Topology("rack")),
+        (",rack,", Topology("rack", required=False)),
+        ("block,rack,", Topology("block", prefer="rack")),
+        ("block,,rack:8|host:4", Topology("block", slices={"rack": 8, "host": 4})),
+        (",,rack:8", Topology(slices={"rack": 8})),
+        ("none,nan,", None),
+    ],
+)
+def test_columns_state_the_topology_of_a_gang(cells: str, meant: Topology | None) -> None:
+    work = _load(f"a,5,4,1,9,{cells}", f"b,5,1,1,9,{cells}", header=IN_RACKS)
+    found = groups(work)
+    assert {key: group.topology for key, group in found.items()} == (
+        {"default/a": meant} if meant else {}  # a job of one worker is no gang
+    )
+    for group in found.values():
+        assert (group.min_available, group.created_at, group.restart) == (4, 5.0, None)
+    pods = _pods(work)
+    assert [member.group for pod in pods if (member := membership(pod))] == ["default/a"] * 4
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ("rack,rack,", "prefer: expected a finer level than rack, or None, got 'rack'"),
+        (",,rack", "slices: expected LABEL:SIZE such as rack:16"),
+        (",,rack:4|rack:2", "slices: expected LABEL:SIZE such as rack:16"),
+        (",,rack:4|host:3", "slices: expected a size that divides 4"),
+    ],
+)
+def test_malformed_topology_of_a_row_is_named(cells: str, said: str) -> None:
+    with pytest.raises(TraceError, match=re.escape(said)):
+        _load(f"a,5,4,1,9,{cells}", header=IN_RACKS)
+
+
+def test_gangs_that_state_no_topology_get_that_of_the_caller() -> None:
+    lines = [IN_RACKS, "a,0,2,1,9,,,\n", "b,0,2,1,9,rack,,\n", "c,0,1,1,9,,,\n"]
+    work = load_trace(lines, file="t.csv", topology=Topology("block"), restarts=True)
+    assert {key: group.topology for key, group in groups(work).items()} == {
+        "default/a": Topology("block"),
+        "default/b": Topology("rack"),
+    }
+    assert {group.restart for group in groups(work).values()} == {RestartPolicy()}
+    with pytest.raises(InvalidValueError, match="topology must be a Topology or None, got 'rack'"):
+        load_trace(lines, file="t.csv", topology="rack")  # type: ignore[arg-type]
+    with pytest.raises(InvalidValueError, match="restarts must be a bool"):
+        load_trace(lines, file="t.csv", restarts=1)  # type: ignore[arg-type]
+
+
+def test_group_of_a_job_that_is_over_is_deleted_with_its_pods() -> None:
+    lines = [f"{JOBS}\n", "a,0,2,1,9\n", "b,5,2,1,20\n"]
+    work = load_trace(lines, file="t.csv", topology=Topology("zone", required=False))
+    nodes = [Arrival(0.0, NodeAdded(node)) for node in parse_nodes_shape("1x4")]
+    simulator = Simulator([*nodes, *work.arrivals], presets.gang, delete_finished=True)
+    simulator.run(until=10.0)
+    assert [group.key for group in simulator.cluster.pod_groups()] == ["default/b"]
+    simulator.run()
+    assert list(simulator.cluster.pod_groups()) == []
+    rows = report(simulator).jobs
+    assert [(row.key, row.quorum, row.finished_at) for row in rows] == [
+        ("default/a", 2, 9.0),
+        ("default/b", 2, 25.0),
+    ]
 
 
 def test_jobs_that_their_time_limits_end_are_counted() -> None:
@@ -440,6 +527,13 @@ def test_openb_runs_as_one_command(tmp_path: Path) -> None:
 
 
 # Alibaba's recommendation models ------------------------------------------------------------------
+
+
+def test_dlrm_app_has_the_topology_of_the_caller() -> None:
+    lines = [DLRM, "c,a,CN,64,0,1.5,,\n"]
+    work = load_trace(lines, file="t.csv", topology=Topology("rack"), restarts=True)
+    (group,) = groups(work).values()
+    assert (group.topology, group.restart) == (Topology("rack"), RestartPolicy())
 
 
 def test_dlrm_app_is_a_group_whose_first_instances_are_its_minimum() -> None:

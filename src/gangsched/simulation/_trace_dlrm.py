@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from gangsched.constraints import Topology
 from gangsched.events import PodAdded, PodGroupAdded
-from gangsched.model import FrozenMap, Pod, PodGroup
+from gangsched.model import FrozenMap, Pod, PodGroup, RestartPolicy
 from gangsched.resources import Resources
 from gangsched.simulation._trace_notes import Note, Notes
 from gangsched.simulation._trace_rows import Row, Table
@@ -33,12 +34,16 @@ _AT_ONCE: Final[Note] = (
 _ROLE: Final = "pod-group.scheduling.sigs.k8s.io/role"
 
 
-def dlrm_arrivals(table: Table, notes: Notes) -> list[Arrival]:
+def dlrm_arrivals(
+    table: Table, notes: Notes, *, topology: Topology | None, restarts: bool
+) -> list[Arrival]:
     """Return the arrivals of all groups and instances, in the order of the file.
 
     Args:
         table: The file.
         notes: Counts the instances that are left out.
+        topology: The topology constraint of each group.
+        restarts: Whether each group is restarted as a whole when it falls below its minimum.
     """
     table.require(DLRM)
     asked: dict[tuple[str, ...], Resources] = {}
@@ -74,14 +79,18 @@ def dlrm_arrivals(table: Table, notes: Notes) -> list[Arrival]:
             pod_group=app,
         )
         pods.setdefault(app, []).append(pod)
-    return list(_in_order(pods))
+    return list(_in_order(pods, topology, RestartPolicy() if restarts else None))
 
 
-def _in_order(pods: dict[str, list[Pod]]) -> Iterator[Arrival]:
+def _in_order(
+    pods: dict[str, list[Pod]], topology: Topology | None, restart: RestartPolicy | None
+) -> Iterator[Arrival]:
     for app, members in pods.items():
         first = min(pod.created_at for pod in members)
         roles = Counter(pod.labels[_ROLE] for pod in members if pod.created_at == first)
-        group = PodGroup(name=app, roles=roles, created_at=first)
+        group = PodGroup(
+            name=app, roles=roles, topology=topology, restart=restart, created_at=first
+        )
         yield Arrival(first, PodGroupAdded(group))
         for pod in members:
             yield Arrival(pod.created_at, PodAdded(pod))

@@ -26,6 +26,7 @@ from gangsched.simulation._trace_jobs import TraceJob
 from gangsched.simulation._trace_notes import Note, Notes
 from gangsched.simulation._trace_rows import Row, Table
 from gangsched.simulation._trace_spellings import seconds_text
+from gangsched.simulation._trace_topologies import TOPOLOGY, Topologies
 
 __all__ = [
     "COLUMNS",
@@ -46,6 +47,7 @@ COLUMNS: Final = ("job", "submit_s", "workers", "gpus_per_worker", "duration_s")
 OPTIONAL: Final = (
     *("cpu_per_worker", "memory_per_worker", "gpu_model"),
     *("priority", "tenant", "vc", "time_limit_s"),
+    *TOPOLOGY,
 )
 """The columns that it may have. ``vc`` is another name of ``tenant``."""
 
@@ -104,7 +106,9 @@ def job_rows(table: Table, notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
     }
     readers = [(column, read) for column, read in every.items() if column in table.columns]
     asked: dict[tuple[str, str, str], Resources] = {}
+    topologies = Topologies()
     for row in table:
+        topology = None
         found: dict[str, Any] = {}
         faults: list[TraceError] = []
         for column, read in readers:
@@ -112,6 +116,10 @@ def job_rows(table: Table, notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
                 found[column] = read(row, column)
             except TraceError as error:
                 faults.append(error)
+        try:
+            topology = topologies.of(row)
+        except TraceError as error:
+            faults.append(error)
         if faults:
             table.take(faults)
             continue
@@ -134,6 +142,7 @@ def job_rows(table: Table, notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
                 get("priority", 0),
                 get(tenant, "default"),
                 get("gpu_model", ()),
+                topology,
             ),
         )
 

@@ -4,7 +4,9 @@ Rules:
   R1  a job of several workers is a gang of all of them; a job of one worker is a regular pod;
   R2  the key of a job is ``namespace/job``, whatever its number of workers;
   R3  the pods of a job share their values, so that a trace uses little memory;
-  R4  a job that reaches its time limit ends there, as a batch system ends it.
+  R4  a topology, and a restart policy, need a pod group, which arrives before the pods; other gangs
+      are stated by the labels of their pods;
+  R5  a job that reaches its time limit ends there, as a batch system ends it.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from gangsched.constraints import NodeSelectorTerm
-from gangsched.events import PodAdded
-from gangsched.model import FrozenMap, Pod, PodUID
+from gangsched.constraints import NodeSelectorTerm, Topology
+from gangsched.events import PodAdded, PodGroupAdded
+from gangsched.model import FrozenMap, Pod, PodGroup, PodUID, RestartPolicy
 from gangsched.model._pod_copy import pod_with_fields
 from gangsched.resources import EMPTY, Resources
 from gangsched.simulation.workload import (
@@ -45,6 +47,8 @@ class TraceJob(NamedTuple):
         priority: The priority of its pods.
         namespace: The namespace of its pods: its tenant.
         affinity: The terms of node affinity of its pods.
+        topology: The topology constraint of its gang.
+        restarts: Whether its gang is restarted as a whole when it loses a pod.
     """
 
     name: str
@@ -56,10 +60,12 @@ class TraceJob(NamedTuple):
     priority: int = 0
     namespace: str = "default"
     affinity: tuple[NodeSelectorTerm, ...] = ()
+    topology: Topology | None = None
+    restarts: bool = False
 
 
 def arrivals(job: TraceJob) -> Iterator[Arrival]:
-    """Yield the arrivals of the pods of a job."""
+    """Yield the arrivals of the pods of a job; first its group, if it needs one."""
     name, limit = job.name, job.limit
     annotations = {RUN_SECONDS: job.seconds}
     labels: FrozenMap[str] = EMPTY
@@ -73,6 +79,16 @@ def arrivals(job: TraceJob) -> Iterator[Arrival]:
         annotations |= {JOB: name, JOB_PODS: "1"}
     shared = FrozenMap(annotations)
     submitted_at, prefix = job.submitted_at, f"{job.namespace}/"
+    if job.workers > 1 and (job.topology is not None or job.restarts):
+        group = PodGroup(
+            name=name,
+            namespace=job.namespace,
+            min_available=job.workers,
+            topology=job.topology,
+            restart=RestartPolicy() if job.restarts else None,
+            created_at=submitted_at,
+        )
+        yield Arrival(submitted_at, PodGroupAdded(group))
     first = pod_with_fields(
         _template(job.namespace, job.requests, job.priority, job.affinity),
         name=f"{name}-0",

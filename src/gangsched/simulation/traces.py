@@ -22,6 +22,7 @@ from typing import Any, Final, TypedDict, Unpack, cast, final
 
 from attrs import field, frozen
 
+from gangsched.constraints import Topology
 from gangsched.errors import InvalidValueError, TraceError
 from gangsched.model import Node, NodeName, Resources
 from gangsched.simulation import _trace_formats
@@ -47,11 +48,13 @@ _PHILLY_FIELDS: Final = {"job": "jobid", "workers": "attempts[0].detail"}
 _LIMIT_BY_NODE: Final = "max_per_node is not modelled"
 
 
-class _OwnColumns(TypedDict, total=False):
-    """The arguments for a CSV file with columns of its own; see ``open_trace``."""
+class _Own(TypedDict, total=False):
+    """The arguments that say more than a file does; see ``open_trace``."""
 
     columns: Mapping[str, str]
     skip_faulty: bool
+    topology: Topology | None
+    restarts: bool
 
 
 @final
@@ -86,7 +89,7 @@ class Trace:
         return self._read()
 
 
-def load_trace(lines: Iterable[str], *, file: str, **own: Unpack[_OwnColumns]) -> Workload:
+def load_trace(lines: Iterable[str], *, file: str, **own: Unpack[_Own]) -> Workload:
     """Return the jobs of a trace as arrivals of pods.
 
     Each row becomes pods ``<job>-<index>`` that arrive at its instant and run for its duration
@@ -99,7 +102,7 @@ def load_trace(lines: Iterable[str], *, file: str, **own: Unpack[_OwnColumns]) -
         lines: The lines of the trace, such as an open file. Open it with ``newline=""``, as the
             ``csv`` module asks for, if quoted cells may contain line breaks.
         file: The file's name for errors.
-        **own: ``columns`` and ``skip_faulty``, as those of ``open_trace``.
+        **own: The further arguments of ``open_trace``: ``columns``, ``topology`` and others.
 
     Raises:
         TraceError: Rows are malformed, a job is given twice, or the trace has more than
@@ -121,6 +124,8 @@ def open_trace(
     own_nodes: bool = False,
     columns: Mapping[str, str] | None = None,
     skip_faulty: bool = False,
+    topology: Topology | None = None,
+    restarts: bool = False,
 ) -> Trace:
     """Return a trace after checking it, without its pods.
 
@@ -142,6 +147,9 @@ def open_trace(
             string stands for no such column.
         skip_faulty: Whether malformed rows of a CSV file of jobs or of openb are left out and
             counted in ``skipped``.
+        topology: The topology constraint of the gangs that state none.
+        restarts: Whether gangs are restarted as a whole when they lose a pod, by the default
+            ``RestartPolicy``.
 
     Raises:
         TraceError: Rows are malformed, a job is given twice, or there are too many pods. The error
@@ -156,33 +164,38 @@ def open_trace(
         raise InvalidValueError("read", read, "a callable that returns lines")
     if not isinstance(skip_faulty, bool):
         raise InvalidValueError("skip_faulty", skip_faulty, "a bool")
+    if topology is not None and not isinstance(topology, Topology):
+        raise InvalidValueError("topology", topology, "a Topology or None")
+    if not isinstance(restarts, bool):
+        raise InvalidValueError("restarts", restarts, "a bool")
     columns = _checked(columns)
     if most is None:
         most = MOST_STREAMED
+    check = _Check(most, topology, restarts=restarts)
     first, lines = begun(_strings(read()))
     faults = Faults(skip=skip_faulty)
     if columns:
         table = Table(lines, file, expected=COLUMNS, columns=columns, faults=faults)
-        return _rows(read, table, _trace_formats.job_rows, most, faults, columns)
+        return _rows(read, table, _trace_formats.job_rows, check, faults, columns)
     if first.startswith((";", "[")) or is_job_line(first):
         _not_skipping(file, skip=skip_faulty)
     if first.startswith(";") or is_job_line(first):
-        return _swf(read, lines, file, most, own_nodes=own_nodes)
+        return _swf(read, lines, file, check, own_nodes=own_nodes)
     if first.startswith("["):
-        return _philly(read, lines, file, most)
+        return _philly(read, lines, file, check)
     table = Table(lines, file, expected=COLUMNS, faults=faults)
     names = set(table.columns)
     if {"app", "role"} <= names and "job" not in names:
         _not_skipping(file, skip=skip_faulty)
         table.faults = None
-        return _dlrm(table, most)
+        return _dlrm(table, most, topology, restarts=restarts)
     if {"creation_time", "num_gpu"} <= names and "job" not in names:
-        return _rows(read, table, _trace_formats.openb_rows, most, faults, columns)
+        return _rows(read, table, _trace_formats.openb_rows, check, faults, columns)
     if not names & {*COLUMNS}:
         raise TraceError(
             file, table.line, "", f"expected {_trace_formats.FORMATS}, got {first.strip()[:80]!r}"
         )
-    return _rows(read, table, _trace_formats.job_rows, most, faults, columns)
+    return _rows(read, table, _trace_formats.job_rows, check, faults, columns)
 
 
 def _not_skipping(file: str, *, skip: bool) -> None:
@@ -212,12 +225,12 @@ def _rows(
     read: Callable[[], Iterable[str]],
     table: Table,
     rows: Callable[[Table, Notes], Iterator[tuple[Row, TraceJob]]],
-    most: int,
+    check: _Check,
     faults: Faults,
     columns: Mapping[str, str],
 ) -> Trace:
     file, is_openb = table.file, rows is _trace_formats.openb_rows
-    check, notes, twins = _Check(most), Notes(file), set[int]()
+    notes, twins = Notes(file), set[int]()
     for row, job in rows(table, notes):
         problem = check.take(row.line, job)
         if problem is not None:
@@ -249,11 +262,11 @@ def _swf(
     read: Callable[[], Iterable[str]],
     lines: Iterator[str],
     file: str,
-    most: int,
+    check: _Check,
     *,
     own_nodes: bool,
 ) -> Trace:
-    reader, check = SwfReader(lines, file), _Check(most)
+    reader = SwfReader(lines, file)
     for line, job in reader:
         problem = check.take(line, job)
         if problem is not None:
@@ -270,8 +283,10 @@ def _swf(
     )
 
 
-def _philly(read: Callable[[], Iterable[str]], lines: Iterator[str], file: str, most: int) -> Trace:
-    reader, check = PhillyReader(lines, file), _Check(most)
+def _philly(
+    read: Callable[[], Iterable[str]], lines: Iterator[str], file: str, check: _Check
+) -> Trace:
+    reader = PhillyReader(lines, file)
     for line, job in reader:
         problem = check.take(line, job)
         if problem is not None:
@@ -284,9 +299,11 @@ def _philly(read: Callable[[], Iterable[str]], lines: Iterator[str], file: str, 
     return Trace(file, check.pods, (), skipped, True, check.reader(again))
 
 
-def _dlrm(table: Table, most: int) -> Trace:
+def _dlrm(table: Table, most: int, topology: Topology | None, *, restarts: bool) -> Trace:
     notes = Notes(table.file)
-    found = sorted(dlrm_arrivals(table, notes), key=attrgetter("at"))
+    found = sorted(
+        dlrm_arrivals(table, notes, topology=topology, restarts=restarts), key=attrgetter("at")
+    )
     if len(found) > most:
         raise TraceError(table.file, table.line, "", f"the file has more than {most:,} pods")
     skipped = _trace_formats.unused(table, (*DLRM, "max_per_node"), (_LIMIT_BY_NODE,))
@@ -296,11 +313,19 @@ def _dlrm(table: Table, most: int) -> Trace:
 
 @final
 class _Check:
-    """Counts the pods of a trace, and finds jobs that are given twice."""
+    """Counts the pods of a trace, and finds jobs that are given twice.
 
-    def __init__(self, most: int) -> None:
+    Args:
+        most: The largest number of pods.
+        topology: The topology constraint of the gangs that state none.
+        restarts: Whether gangs are restarted.
+    """
+
+    def __init__(self, most: int, topology: Topology | None, *, restarts: bool) -> None:
         self.pods = 0
         self._most = most
+        self._topology = topology
+        self._restarts = restarts
         self._lines: dict[tuple[str, str] | str, int] = {}
         self._first = math.inf
         self._last = 0.0
@@ -343,16 +368,18 @@ class _Check:
         self._lines.clear()
         origin = self._origin
         if self._sorted:
-            return lambda: _pods(again(), origin)
+            return lambda: self._pods(again(), origin)
         by_time: Any = attrgetter("submitted_at")
-        return partial(_pods, sorted(again(), key=by_time), origin)
+        return partial(self._pods, sorted(again(), key=by_time), origin)
 
-
-def _pods(jobs: Iterable[TraceJob], origin: float) -> Iterator[Arrival]:
-    for job in jobs:
-        if origin:  # to the microsecond, as dates have it
-            job = job._replace(submitted_at=round(job.submitted_at - origin, 6))
-        yield from arrivals(job)
+    def _pods(self, jobs: Iterable[TraceJob], origin: float) -> Iterator[Arrival]:
+        for job in jobs:
+            if self._topology is not None or self._restarts:
+                own = job.topology or self._topology
+                job = job._replace(topology=own, restarts=self._restarts)
+            if origin:  # to the microsecond, as dates have it
+                job = job._replace(submitted_at=round(job.submitted_at - origin, 6))
+            yield from arrivals(job)
 
 
 def parse_nodes_shape(text: str) -> tuple[Node, ...]:
