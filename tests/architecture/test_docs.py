@@ -228,6 +228,11 @@ def test_json_report_has_the_fields_that_its_page_gives(tmp_path: Path) -> None:
         assert _flat(summary[kind], "waiting", "waiting") == counts
     assert list(summary["deadlock"]) == _fields("### `deadlock`")
 
+    code, printed = run_command(*words[:-1], "gang", "--levels", "rack", "--output", "json")
+    given = json.loads(printed)
+    assert list(given["timeline"][0]["levels"][0]) == _fields("### `levels[]`")
+    assert list(given["summary"]["levels"]["rack"]) == _fields("### `summary.levels`")
+
 
 def test_page_about_a_host_names_the_version_that_is_tested() -> None:
     groups = tomllib.loads(_read("pyproject.toml"))["dependency-groups"]

@@ -39,6 +39,16 @@ NO_MEANING = "has no meaning with --policy"
         ("explain g --policy coscheduling --placement pack", f"{NO_MEANING} coscheduling"),
         ("simulate --policy coscheduling --backfill", f"--backfill {NO_MEANING} coscheduling"),
         ("simulate --policy pod_by_pod --order creation", f"--order {NO_MEANING} pod_by_pod"),
+        ("simulate --policy pod_by_pod --levels rack", f"--levels {NO_MEANING} pod_by_pod"),
+        # levels
+        ("simulate --levels block,,rack", "expected labels such as block,rack, got 'block,,rack'"),
+        ("simulate --levels block,rack --levels rack", "each label once, not rack twice"),
+        ("compare WORKLOAD --policy gang,levels=a:a", "--levels must be each label once"),
+        # topologies of a trace
+        ("simulate WORKLOAD --topology rack --prefer rack", "--prefer must be a finer level than"),
+        ("simulate WORKLOAD --topology=", "--topology must be the label of a node, got ''"),
+        ("simulate WORKLOAD --prefer=", "--prefer must be the label of a node, got ''"),
+        ("simulate x.yaml --prefer rack", "--prefer have no meaning without --trace"),
         # misspelled words
         ("simulat", "did you mean simulate?"),
         ("simulate --polcy gang", "did you mean --policy?"),

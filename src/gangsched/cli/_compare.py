@@ -7,7 +7,8 @@ Rules:
   R3  a figure of jobs that started says how many they are, because policies differ in that;
   R4  rows of what was lost, or has not started, are left out if they are zero for every policy;
   R5  below the table is why jobs have not started;
-  R6  policies with the same starts are named, since equal figures may be a coincidence. What jobs
+  R6  figures of levels are of the same levels for each policy: those of the first that has any;
+  R7  policies with the same starts are named, since equal figures may be a coincidence. What jobs
       held before their start may differ: that is the row ``wasted``.
 """
 
@@ -25,13 +26,14 @@ from gangsched._version import __version__
 from gangsched.cli._command import INTERRUPTED
 from gangsched.cli._csv import print_figures
 from gangsched.cli._files import print_json
-from gangsched.cli._options import add_policy
+from gangsched.cli._options import add_policy, levels_of
 from gangsched.cli._parser import Parser
 from gangsched.cli._picture import add_picture, check_files, draw
 from gangsched.cli._run import add_run, fault_plan, run_settings
 from gangsched.cli._simulate import add_output, print_skipped, run
 from gangsched.cli._workload import add_source, read_source, refuse_two_of_stdin
 from gangsched.simulation import Counts, Distribution, JobRow, Report
+from gangsched.simulation.fragmentation import LevelFigures
 from gangsched.simulation.render import (
     MOST_TENANTS,
     TO_LAST_ARRIVAL,
@@ -39,6 +41,7 @@ from gangsched.simulation.render import (
     figures_of,
     kinds_of_jobs,
     pending_reason,
+    scarcest,
     share_text,
     simulated_text,
     table_text,
@@ -97,12 +100,16 @@ def _compare(options: argparse.Namespace) -> int:
     files: list[str] = options.picture
     check_files(files)
     source = read_source(options)
+    known = (levels_of(settings) for _name, settings in chosen)
+    levels = next((each for each in known if each.topologies), None)
     drawn: list[tuple[str, Report, Timeline]] = []
     reports: list[tuple[str, Report]] = []
     code = 0
     for name, settings in chosen:
-        timeline = Timeline() if files else None
-        result, is_whole = run(source, settings, name=name, detail="summary", timeline=timeline)
+        timeline = Timeline(levels) if files else None
+        result, is_whole = run(
+            source, settings, name=name, detail="summary", timeline=timeline, levels=levels
+        )
         if not is_whole:
             end = format_span(result.summary.end)
             print(f"gangsched: interrupted in {name} at t={end}", file=sys.stderr)
@@ -144,7 +151,7 @@ def _settings(
     words = [f"{words[0]}={first}"]
     words += [f"--{each}" for each in map(_hyphened, more)]
     namespace = parser.parse_args(words)
-    for name in ("until", "bind_seconds", "seed"):
+    for name in ("until", "bind_seconds", "seed", "restart"):
         setattr(namespace, name, getattr(options, name))
     namespace.faults = namespace.fault_seed = None
     return text, {**run_settings(namespace), "faults": faults}
@@ -211,6 +218,7 @@ def _rows(results: list[Report]) -> list[tuple[str, ...]]:
             add(TO_LAST_ARRIVAL, partial(_share_to_last_arrival, name))
     for name in dict.fromkeys(name for each in results for name in each.summary.wasted):
         add(f"{name} wasted", partial(_wasted, name))
+    rows += _level_rows(results)
     if any(each.summary.preempted for each in results):
         add("pods preempted", lambda each: str(each.summary.preempted))
     for name in dict.fromkeys(name for each in results for name in each.summary.lost):
@@ -250,6 +258,21 @@ def _tenant_rows(results: list[Report]) -> Iterator[tuple[str, ...]]:
             for each in results
         ]
         yield from _figures(f"tenant {name} waited", waited, format_span)
+
+
+def _level_rows(results: list[Report]) -> Iterator[tuple[str, ...]]:
+    """Yield in how many racks and blocks gangs were, and how much was free in empty ones."""
+    name = scarcest([each.summary for each in results])
+    for level in dict.fromkeys(level for each in results for level in each.summary.levels):
+        found = [
+            each.summary.levels.get(level, LevelFigures(Distribution.of([]))) for each in results
+        ]
+        counts = [each.domains_of_gangs for each in found]
+        yield (f"{level} per gang, mean", *_cells([each.mean for each in counts], "{:.2f}".format))
+        yield (f"{level} per gang, max", *_cells([each.max for each in counts], "{:.0f}".format))
+        if name:
+            shares = [each.whole_share.get(name) for each in found]
+            yield ("  whole, of free", *_cells(shares, share_text))
 
 
 def _figures(

@@ -4,13 +4,16 @@ Rules:
   R1  a setting that has no meaning for a policy is None in the report;
   R2  an option that has no meaning for the policy is refused, not ignored;
   R3  a duration is a number of seconds, or has units: ``90s``, ``1h30m``, ``11d``;
-  R4  a scheduler comes from one place: a policy with its options, a function, or a configuration.
+  R4  a scheduler comes from one place: a policy with its options, a function, or a configuration;
+  R5  the labels of ``--levels`` have commas between them, or colons: in ``compare`` a comma ends an
+      option. A label has neither.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, final
@@ -19,7 +22,10 @@ from gangsched.cli._configuration import configured
 from gangsched.cli._files import BadInputError
 from gangsched.cli._imports import maker
 from gangsched.coscheduling import WhenBlocked
+from gangsched.errors import InvalidValueError
+from gangsched.memory import InMemoryCluster
 from gangsched.options import Backfill, PlacementStrategy, Preemption
+from gangsched.options.levels import Levels, as_levels
 from gangsched.primitives.ordering import Order
 from gangsched.protocols import ClusterState
 from gangsched.replay import Recipe
@@ -33,6 +39,7 @@ __all__ = [
     "POLICY",
     "add_policy",
     "default_settings",
+    "levels_of",
     "make_of",
     "policy_settings",
     "seconds",
@@ -45,10 +52,11 @@ POLICIES: Final = ("coscheduling", "fifo", "gang", "pod_by_pod", "sjf")
 ESTIMATES: Final = {"run_time": RUN_SECONDS, "time_limit": TIME_LIMIT}
 """By the value of ``--estimates``, the annotation with the run time that is known."""
 
-_OF_PRESETS: Final = ("order", "when_blocked", "permit_timeout", "placement")
+_OF_PRESETS: Final = ("order", "when_blocked", "permit_timeout", "placement", "levels")
 """The settings that are arguments of presets, by the same names."""
 _BACKFILL: Final = ("backfill", "estimates")
 _BASELINES: Final = ("fifo", "sjf")
+_OF_BASELINES: Final = ("placement", "levels")
 _USUAL: Final = {**Recipe("coscheduling").arguments, **Recipe("gang").arguments}
 POLICY: Final[dict[str, Any]] = {
     "policy": "gang",
@@ -58,6 +66,7 @@ POLICY: Final[dict[str, Any]] = {
     "permit_timeout": _USUAL["permit_timeout"],
     "backfill": None,
     "estimates": "run_time",
+    "levels": None,
 }
 """The defaults of the options: those of the presets."""
 
@@ -130,6 +139,22 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         help="with --backfill: which run times the scheduler knows: those of the workload, or the"
         " time limits; default: run_time",
     )
+    policy.add_argument(
+        "--levels",
+        action="append",
+        type=_labels,
+        metavar="LABEL,...",
+        help="which labels of the nodes nest, from the coarsest to the finest: block,rack; once for"
+        " each topology",
+    )
+
+
+def _labels(text: str) -> list[str]:
+    """Read the levels of one topology."""
+    found = re.split("[,:]", text)
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"expected labels such as block,rack, got {text!r}")
+    return found
 
 
 def _policy(text: str) -> str:
@@ -194,6 +219,10 @@ def policy_settings(options: argparse.Namespace) -> dict[str, Any]:
         raise BadInputError("--estimates has no meaning without --backfill")
     if given["backfill"] is not None:
         given["estimates"] = given["estimates"] or POLICY["estimates"]
+    try:
+        as_levels(given["levels"] or ())
+    except InvalidValueError as error:
+        raise InvalidValueError("--levels", error.value, error.expected) from None
     return {**default_settings(policy), **{n: v for n, v in given.items() if v is not None}}
 
 
@@ -216,10 +245,20 @@ def title_of(settings: dict[str, Any]) -> str:
         value = settings.get(name)
         if value is None or value == usual[name]:
             continue
+        if name == "levels":
+            words += [f"levels={':'.join(keys)}" for keys in value]
+            continue
         number = format_duration(value) if isinstance(value, float) else str(value)
         is_flag = value is True or (name, value) == ("backfill", 1.0)
         words.append(name if is_flag else f"{name}={number}")
     return ",".join(words)
+
+
+def levels_of(settings: dict[str, Any]) -> Levels:
+    """Return the levels of the scheduler that the settings describe; none for a function."""
+    if settings.get("config") is not None:
+        return make_of(settings)(InMemoryCluster()).levels
+    return as_levels(settings.get("levels") or ())
 
 
 def _unused(policy: str) -> tuple[str, ...]:
@@ -227,7 +266,7 @@ def _unused(policy: str) -> tuple[str, ...]:
     if policy not in POLICIES:
         return (*_OF_PRESETS, *_BACKFILL)
     if policy in _BASELINES:
-        return (*(name for name in _OF_PRESETS if name != "placement"), *_BACKFILL)
+        return (*(name for name in _OF_PRESETS if name not in _OF_BASELINES), *_BACKFILL)
     unused = [name for name in _OF_PRESETS if name not in Recipe(policy).arguments]
     return (*unused, *(() if policy == "gang" else _BACKFILL))
 
@@ -241,7 +280,8 @@ def make_of(settings: dict[str, Any]) -> Callable[[ClusterState], Scheduler]:
     if settings["policy"] == "sjf":
         placement = PlacementStrategy(settings["placement"])
         preemption = Preemption() if settings.get("preempt") else None
-        return partial(shortest_first, placement=placement, preemption=preemption)
+        levels = settings.get("levels") or ()
+        return partial(shortest_first, placement=placement, preemption=preemption, levels=levels)
     return _recipe(settings)
 
 

@@ -122,7 +122,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 def run_settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the settings of the scheduler and of the run as plain data."""
     chosen = policy_settings(options)
-    names = ("policy", "config", "order", "when_blocked", "permit_timeout", "placement")
+    names = ("policy", "config", "order", "when_blocked", "permit_timeout", "placement", "levels")
     return {
         **{name: chosen[name] for name in names},
         # a function and a configuration say it themselves
@@ -132,6 +132,7 @@ def run_settings(options: argparse.Namespace) -> dict[str, Any]:
         "bind_seconds": options.bind_seconds,
         "seed": options.seed,
         "faults": fault_plan(options),
+        "restart": options.restart or None,  # only told if it is given
         "until": options.until,
     }
 
@@ -145,6 +146,7 @@ def simulator_of(source: Source, settings: dict[str, Any], **also: Any) -> Simul
         bind_seconds=settings.get("bind_seconds", 0.0),
         seed=settings["seed"],
         strict_order=settings["policy"] == "fifo",
+        replace_lost=bool(settings.get("restart")),
         faults=None if faults is None else FaultPlan.from_json(faults),
         **also,
     )

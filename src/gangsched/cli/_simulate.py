@@ -24,6 +24,7 @@ from gangsched.cli._run import (
 )
 from gangsched.cli._workload import Source, add_source, read_source, refuse_two_of_stdin
 from gangsched.errors import InvalidValueError
+from gangsched.options.levels import Levels
 from gangsched.simulation import EventLog, Input, Observer, Report, Snapshots, report
 from gangsched.simulation.render import print_report, summary_text
 from gangsched.simulation.timeline import Timeline
@@ -105,8 +106,20 @@ def run(
     detail: str,
     log: str | None = None,
     timeline: Timeline | None = None,
+    levels: Levels | None = None,
 ) -> tuple[Report, bool]:
-    """Run a workload; return the report, and whether the run came to its end."""
+    """Run a workload; return the report, and whether the run came to its end.
+
+    Args:
+        source: The workload.
+        settings: The settings of the scheduler and of the run.
+        name: What is run, for the progress that is shown.
+        detail: ``auto``, ``all``, ``events`` or ``summary``.
+        log: The file of a decision log; None for none.
+        timeline: Is watched, and is part of the report. Without one, only the figures of levels
+            are, if there are levels.
+        levels: The levels of these figures; None for those of the scheduler.
+    """
     events, tables = EventLog(), Snapshots()
     detailed = detail == "all" or (detail == "auto" and source.pods <= _DETAILED_PODS)
     # tables and events show how pods finish; without them, a long run keeps only the pods that live
@@ -118,15 +131,15 @@ def run(
             observers = (events, tables, interrupts)
         elif detail == "events":
             observers = (events, interrupts)
-        if timeline is not None:
-            observers = (*observers, timeline)
+        watched = Timeline(levels, keep=False) if timeline is None else timeline
+        observers = (*observers, watched)
         simulator = simulator_of(
             source, settings, log=write, observers=observers, delete_finished=delete
         )
         if detailed:
             tables.watch(simulator)
-        if timeline is not None:
-            timeline.watch(simulator)
+        if timeline is not None or (levels or simulator.scheduler.levels).topologies:
+            watched.watch(simulator)
         with suppress(InterruptedRunError):
             try:
                 run_to_the_end(simulator, settings["until"], arrivals=source.count, name=name)
@@ -141,7 +154,7 @@ def run(
         settings=settings,
         inputs=(*source.inputs, *_config_of(settings)),
         skipped=source.skipped,
-        timeline=timeline,
+        timeline=watched,
         snapshots=tables.taken,
         events=events.entries,
     )

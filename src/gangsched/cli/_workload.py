@@ -18,8 +18,10 @@ from attrs import frozen
 
 from gangsched.cli._files import STANDARD_INPUT, BadInputError
 from gangsched.cli._inputs import Inputs
+from gangsched.cli._node_events import add_node_events, node_events
 from gangsched.cli._options import seconds
 from gangsched.cluster_objects import RuntimeClass
+from gangsched.constraints import Topology
 from gangsched.errors import InvalidValueError
 from gangsched.events import NodeAdded, PodAdded
 from gangsched.model import Node
@@ -69,7 +71,8 @@ class Source:
     @property
     def caption(self) -> str:
         """What is run, in a few words: the trace, and the number of nodes."""
-        nodes = sum(isinstance(each.event, NodeAdded) for each in self.start.arrivals)
+        added = (each.event for each in self.start.arrivals)
+        nodes = len({event.node.name for event in added if isinstance(event, NodeAdded)})
         on = "1 node" if nodes == 1 else f"{nodes} nodes"
         return on if self.trace is None else f"{PurePath(self.trace.file).name} on {on}"
 
@@ -127,6 +130,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         help="delete the owners of these jobs at that instant, as in default/train; their pods and"
         " groups go with them; or single pods of a group; may be repeated",
     )
+    add_node_events(source)
     source.add_argument(
         "--trace",
         metavar="FILE",
@@ -143,6 +147,17 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     )
     source.add_argument(
         "--skip-faulty", action="store_true", help="leave out malformed rows of a CSV trace"
+    )
+    source.add_argument(
+        "--topology",
+        metavar="LABEL",
+        help="the nodes of each gang of the trace that states no topology have one value of this"
+        " label",
+    )
+    source.add_argument(
+        "--prefer",
+        metavar="LABEL",
+        help="they have one value of this label if possible; with --topology, a finer one",
     )
     source.add_argument(
         "--nodes",
@@ -176,6 +191,9 @@ def read_source(options: argparse.Namespace) -> Source:
     ]
     parts += [applied(file, files, at=at) for at, file in files]
     _refuse_twins(parts)
+    gone = _timed("--delete-nodes", options.delete_nodes, "nodes")
+    back = _timed("--restore-nodes", options.restore_nodes, "nodes")
+    parts.append(node_events(gone, back, parts))
     parts.append(Workload(tuple(Arrival(at, OwnerDeleted(job)) for at, job in deleted)))
     return Source(Workload().merge(*parts), trace, files, inputs.noted)
 
@@ -221,6 +239,8 @@ def _trace(options: argparse.Namespace, inputs: Inputs, *, own_nodes: bool) -> T
     if options.trace is None:
         if columns or options.skip_faulty:
             raise BadInputError("--column and --skip-faulty have no meaning without --trace")
+        if options.topology or options.prefer:
+            raise BadInputError("--topology and --prefer have no meaning without --trace")
         return None
     return open_trace(
         inputs.lines(options.trace, use="trace"),
@@ -228,7 +248,24 @@ def _trace(options: argparse.Namespace, inputs: Inputs, *, own_nodes: bool) -> T
         own_nodes=own_nodes,
         columns=columns,
         skip_faulty=options.skip_faulty,
+        topology=_topology(options.topology, options.prefer),
+        restarts=options.restart,
     )
+
+
+def _topology(within: str | None, prefer: str | None) -> Topology | None:
+    """Return the topology of gangs that state none; None for no matter."""
+    if within is None and prefer is None:
+        return None
+    try:
+        if within is None:
+            return Topology(prefer, required=False)
+        return Topology(within, prefer=prefer)
+    except InvalidValueError as error:
+        is_key = error.field == "key"
+        option = "--topology" if is_key and within is not None else "--prefer"
+        expected = "the label of a node" if is_key else error.expected
+        raise InvalidValueError(option, error.value, expected) from None
 
 
 def _nodes(text: str, inputs: Inputs) -> tuple[Node, ...]:
