@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -15,12 +16,15 @@ import pytest
 from attrs import evolve
 
 from gangsched import presets
-from gangsched.events import NodeAdded
-from gangsched.model import GroupKey, NodeName
+from gangsched.events import NodeAdded, NodeDeleted, PodAdded, PodGroupAdded
+from gangsched.model import PodGroup
+from gangsched.replay import Recipe
 from gangsched.simulation import Arrival, Simulator, Workload, load_nodes, load_trace, report
-from gangsched.simulation import pictures as drawing
+from gangsched.simulation import _picture_nodes as nodes_of_picture
+from gangsched.simulation.manifests import load_manifests
 from gangsched.simulation.pictures import DrawnRun, picture
 from gangsched.simulation.timeline import Timeline, queue_lengths, steps
+from gangsched.testing import make_node, make_pod
 from support.documents import printed_by, refuses, run_command
 from support.patience import HANG
 
@@ -119,8 +123,8 @@ def test_title_names_each_resource_that_is_the_scarcest_at_some_instant() -> Non
 
 
 def test_title_says_which_nodes_and_bars_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawing, "_MOST_NODES", 1)
-    monkeypatch.setattr(drawing, "_MOST_BARS", 1)
+    monkeypatch.setattr(nodes_of_picture, "MOST_NODES", 1)
+    monkeypatch.setattr(nodes_of_picture, "MOST_BARS", 1)
     shown = texts(drawn())
     assert "Jobs on nodes: 1 of the 2 nodes that were used" in shown
     assert "only the first 1 bars, one for each job on each of its nodes" in shown
@@ -273,27 +277,199 @@ def test_no_command_loads_matplotlib_without_a_picture(monkeypatch: pytest.Monke
     printed_by("simulate", *WORKLOAD)
 
 
-# Groups below one group -------------------------------------------------------------------------
+# Jobs on nodes ----------------------------------------------------------------------------------
+
+SERVE = """
+apiVersion: simulation.gangsched.io/v1alpha1
+kind: Gang
+metadata: {name: serve}
+spec:
+  roles: {decode: {count: COPIES, minimum: 1, roles: {leader: 1, worker: 1}}, router: 1}
+  template:
+    metadata: {annotations: {simulation.gangsched.io/run-seconds: "90"}}
+    spec: {containers: [{resources: {limits: {nvidia.com/gpu: 1}}}]}
+"""
+FLEET = """\
+node,gpus,label:block,label:rack
+z,2,b1,r1
+y,2,b1,r2
+x,2,b1,r2
+w,2,b2,r1
+v,2,,
+"""
 
 
-def family(count: int) -> DrawnRun:
-    """Return a run of jobs on one node, of which the first ones are below one group."""
-    run = drawn("gang", *(f"{name},0,1,1,100,1\n" for name in "abcd"[: count + 1]))
-    above = (GroupKey("default/serve"), GroupKey("default/decode"))
-    jobs = [evolve(job, above=above, nodes=(NodeName("n-0"),)) for job in run.result.jobs[:count]]
-    return evolve(run, result=evolve(run.result, jobs=(*jobs, *run.result.jobs[count:])))
+def watched(*timed: tuple[float, Any], levels: Any = (), preset: str = "gang") -> DrawnRun:
+    """Run events on two GPUs in each of five nodes, which are in racks and blocks."""
+    timeline = Timeline()
+    nodes = load_nodes(FLEET.splitlines(keepends=True), file="n.csv")
+    work = Workload([Arrival(0.0, NodeAdded(node)) for node in nodes])
+    work += Workload([Arrival(at, event) for at, event in timed])
+    made = Recipe(preset, **({"levels": levels} if levels else {}))
+    simulator = Simulator(work, made, observers=(timeline,))
+    timeline.watch(simulator)
+    simulator.run(until=100.0)
+    return DrawnRun(preset, report(simulator, timeline=timeline), timeline)
+
+
+def jobs(*rows: str) -> list[tuple[float, Any]]:
+    columns = "job,submit_s,workers,gpus_per_worker,duration_s\n"
+    return [(each.at, each.event) for each in load_trace([columns, *rows], file="t").arrivals]
+
+
+def bars_of(run: DrawnRun) -> list[tuple[float, float, float, float]]:
+    """Return left, right, top and height of each bar, in seconds and rows."""
+    axis = figure_of(run).axes[0]
+    left, right = axis.get_xlim()
+    scale = 100.0 / (right - left)
+    return [
+        tuple(
+            round(value, 3)
+            for value in (
+                bar.get_x() * scale,
+                (bar.get_x() + bar.get_width()) * scale,
+                bar.get_y(),
+                bar.get_height(),
+            )
+        )
+        for bar in axis.patches
+    ]
+
+
+def node_names(run: DrawnRun) -> list[str]:
+    return [label.get_text() for label in figure_of(run).axes[0].get_yticklabels()]
+
+
+def bound(name: str, node: str, *, group: str | None = None) -> PodAdded:
+    return PodAdded(evolve(make_pod(name, gpu=1, group=group), node_name=node))
+
+
+ALL: Any = [(0.0, bound(f"p{n}", n)) for n in "vwxyz"]
+
+
+def test_nodes_are_by_block_and_rack_with_the_name_of_the_rack_beside_them() -> None:
+    run = watched(*ALL, levels=["block", "rack", "kubernetes.io/hostname"])
+    assert node_names(run) == ["z", "x", "y", "w", "v"]
+    axis = figure_of(run).axes[0]
+    beside = {text.get_text().strip(): text.get_position() for text in axis.texts}
+    assert beside == {"b1/r1": (1.0, 0.0), "b1/r2": (1.0, 1.5), "b2/r1": (1.0, 3.0)}
+    lines = [(float(line.get_ydata()[0]), float(line.get_xdata()[1])) for line in axis.lines]
+    # between racks, and longer ones between blocks
+    assert lines == [(0.5, 1.0), (2.5, 1.12), (3.5, 1.12)]
+
+
+def test_nodes_are_by_name_without_levels() -> None:
+    run = watched(*ALL)
+    assert node_names(run) == ["v", "w", "x", "y", "z"]
+    axis = figure_of(run).axes[0]
+    assert (list(axis.texts), list(axis.lines)) == ([], [])
+
+
+def test_bar_is_from_the_first_pod_of_a_job_on_a_node_to_its_last() -> None:
+    run = watched((0.0, bound("p", "z")), *jobs("a,10,2,1,50\n"))
+    assert bars_of(run) == [(0.0, 100.0, 0.6, 0.8), (10.0, 60.0, -0.4, 0.8)]
+
+
+def test_bar_ends_where_the_node_is_deleted_and_the_row_is_grey_until_it_is_back() -> None:
+    node = load_nodes(FLEET.splitlines(keepends=True)[:2], file="n.csv")[0]
+    gone = [(30.0, NodeDeleted(node.name)), (70.0, NodeAdded(node))]
+    pod = bound("p", "z")
+    run = watched((0.0, pod), *gone)
+    assert bars_of(run) == [(30.0, 70.0, -0.5, 1.0), (0.0, 30.0, -0.4, 0.8)]
+    assert "grey: the node is not there" in texts(run)
+    assert "grey: the node is not there" not in texts(watched((0.0, pod)))
+
+
+def test_what_a_job_holds_before_it_runs_is_pale() -> None:
+    rows = ("a,0,10,1,20\n", "b,10,2,1,30\n", "b2,10,9,1,30\n")
+    run = watched(*jobs(*rows), preset="pod_by_pod")
+    axis = figure_of(run).axes[0]
+    held = {round(bar.get_alpha(), 2) for bar in axis.patches}
+    assert held == {0.15, 0.6}
+
+
+@pytest.mark.parametrize("copies", [2, 6])
+def test_copies_of_one_gang_are_told_apart_by_place_shade_and_path(copies: int) -> None:
+    parts = load_manifests(SERVE.replace("COPIES", str(copies)), file="s.yaml").arrivals
+    node = make_node("big", allocatable={"nvidia.com/gpu": 99})
+    cordoned = [(0.0, NodeAdded(evolve(each.event.node, unschedulable=True))) for each in fleet()]
+    work = [(each.at, each.event) for each in parts]
+    run = watched(*cordoned, (0.0, NodeAdded(node)), *work)
+    bars = figure_of(run).axes[0].patches
+    places = sorted((round(bar.get_y(), 3), round(bar.get_height(), 3)) for bar in bars)
+    height = 0.8 / (copies + 1)  # and the router
+    assert places == [
+        (round(-0.4 + place * height, 3), round(height, 3)) for place in range(copies + 1)
+    ]
+    assert len({bar.get_facecolor()[:3] for bar in bars}) == 1
+    assert len({bar.get_facecolor() for bar in bars}) == 2
+    shown = {text for text in texts(run) if text.startswith("serve")}
+    assert shown == ({"serve/decode/0", "serve/decode/1"} if copies == 2 else set())
+
+
+def fleet() -> list[Any]:
+    nodes = load_nodes(FLEET.splitlines(keepends=True), file="n.csv")
+    return [Arrival(0.0, NodeAdded(node)) for node in nodes]
 
 
 def test_groups_below_one_group_are_drawn_beside_each_other_with_their_paths() -> None:
-    run = family(2)
-    bars = figure_of(run).axes[0].patches
-    places = [(round(bar.get_y(), 3), round(bar.get_height(), 3)) for bar in bars]
-    assert places[:2] == [(-0.4, 0.4), (0.0, 0.4)]
-    assert places[2][1] == 0.8
-    assert len({bar.get_facecolor() for bar in bars}) == 2
-    assert {"serve/decode/a", "serve/decode/b"} <= set(texts(run))
-    assert "serve/decode/c" not in texts(run)
+    serve = PodGroup(name="serve", min_groups=1)
+    below = [PodGroup(name=name, min_available=1, parent=serve.key) for name in "ab"]
+    groups = [(0.0, PodGroupAdded(group)) for group in (serve, *below)]
+    pods = [(0.0, bound(n, "z", group=n)) for n in "ab"]
+    run = watched(*groups, *pods)
+    assert [bar[2:] for bar in bars_of(run)] == [(-0.4, 0.4), (0.0, 0.4)]
+    assert {"serve/a", "serve/b"} <= set(texts(run))
 
 
-def test_groups_too_many_for_a_node_have_no_labels() -> None:
-    assert not [text for text in texts(family(4)) if text.startswith("serve/")]
+def test_long_run_keeps_a_bounded_number_of_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gangsched.simulation.timeline.MOST_STAYS", 3)
+    run = watched(*jobs(*(f"j{n},{n},1,1,1\n" for n in range(9))))
+    assert [stay.job for stay in run.timeline.stays] == [f"default/j{n}" for n in range(3)]
+    assert [stay.until for stay in run.timeline.stays] == [1.0, 2.0, 3.0]
+
+
+# Levels -----------------------------------------------------------------------------------------
+
+
+def lines_of(axis: Any) -> dict[str, list[tuple[float, float]]]:
+    return {
+        line.get_label(): [(float(x), float(y)) for x, y in line.get_xydata()]
+        for line in axis.get_lines()
+    }
+
+
+def test_one_run_has_a_line_for_each_level_of_what_is_free_in_its_domains() -> None:
+    run = watched(*jobs("a,0,2,1,40\n"), levels=["block", "rack"])
+    axes = {axis.get_title(loc="left"): axis for axis in figure_of(run).axes}
+    largest = lines_of(axes["Largest free nvidia.com/gpu in one domain"])
+    assert list(largest) == ["block", "rack"]
+    scale = axes["Jobs on nodes"].get_xlim()[1] / 100
+    name = str(run.timeline.stays[0].node)
+    in_block = 4 if name in "xyz" else 6
+    assert largest["block"][0] == (0.0, in_block)
+    assert largest["block"][1][0] == pytest.approx(40 * scale)
+    share = lines_of(axes["Share of the free nvidia.com/gpu in empty domains"])
+    assert [y for _x, y in share["rack"]][-1] == 1.0
+
+
+def test_runs_are_compared_by_what_is_free_in_empty_domains_of_each_level() -> None:
+    runs = [
+        evolve(watched(*jobs("a,0,2,1,40\n"), levels=["block", "rack"]), name=name)
+        for name in ("one", "other")
+    ]
+    axes = {axis.get_title(loc="left"): axis for axis in figure_of(*runs).axes}
+    for level in ("block", "rack"):
+        axis = axes[f"Share of the free nvidia.com/gpu that is in an empty {level}"]
+        assert list(lines_of(axis)) == ["one", "other"]
+
+
+def test_share_has_a_gap_while_nothing_is_free() -> None:
+    run = watched(*jobs("a,10,10,1,40\n"), levels=["rack"])
+    axes = {axis.get_title(loc="left"): axis for axis in figure_of(run).axes}
+    values = lines_of(axes["Share of the free nvidia.com/gpu in empty domains"])["rack"]
+    assert [math.isnan(y) for _x, y in values] == [False, True, False, False]
+
+
+def test_run_without_levels_has_no_charts_of_them() -> None:
+    assert not [text for text in texts(watched(*jobs("a,0,2,1,40\n"))) if "domain" in text]

@@ -1,4 +1,4 @@
-"""Pictures of a run and of a comparison: nodes over time, the queue, the use, the waits.
+"""Pictures of a run and of a comparison: nodes over time, the queue, the use, racks, the waits.
 
 Rules:
   R1  matplotlib is imported when something is drawn, not before; it is the extra ``pictures``;
@@ -7,8 +7,7 @@ Rules:
   R4  a colour never stands alone: lines differ in their dashes, too;
   R5  a title says what is drawn: of which resource a share is, and what is left out;
   R6  a legend is below its chart, because lines may be anywhere in it;
-  R7  the groups below one group are drawn next to each other in one colour, with their paths;
-  R8  time begins with the first pod. Waits of hours are drawn on a scale of decades, since most
+  R7  time begins with the first pod. Waits of hours are drawn on a scale of decades, since most
       jobs wait for seconds.
 """
 
@@ -16,15 +15,24 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import PurePath
 from typing import Any, Final, final
 
 from attrs import frozen
 
 from gangsched.errors import InvalidValueError
-from gangsched.model import NodeName
+from gangsched.simulation._picture_lines import (
+    STYLES,
+    Line,
+    TimeAxis,
+    legend,
+    level_charts,
+    thinned,
+)
+from gangsched.simulation._picture_nodes import NodeChart
 from gangsched.simulation._picture_page import page_of
-from gangsched.simulation.jobs import JobRow
+from gangsched.simulation.render import scarcest
 from gangsched.simulation.report import Report
 from gangsched.simulation.timeline import Timeline, queue_lengths, steps
 from gangsched.values.text import printable
@@ -34,22 +42,10 @@ __all__ = ["FORMATS", "DrawnRun", "check_picture", "picture"]
 FORMATS: Final = (".svg", ".html", ".png", ".pdf")
 """The endings of the files that can be drawn."""
 
-_MOST_NODES: Final = 48
-_MOST_POINTS: Final = 2_000
-_MOST_BARS: Final = 4_000
-_BAR: Final = 0.8
-"""The height of a bar, of which groups below one group each have a part."""
-_LABELLED: Final = 0.2
-"""Which part of the time a bar must have to be labelled."""
-_LABELS_OF: Final = 3
-"""How many groups below one group have labels on a node."""
 _WIDTH: Final = 6.0
 _HEIGHT: Final = 2.2
 _TITLE: Final = 11
-_LABELS: Final = 0.45
-"""The height of the labels of an axis, in inches."""
 _SIZES: Final = 3
-_STYLES: Final = ("-", "--", "-.", ":")
 _UNITS: Final = ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
 _SETTINGS: Final[dict[str, Any]] = {
     "svg.hashsalt": "gangsched",
@@ -107,7 +103,8 @@ def picture(
 ) -> bytes:
     """Draw one run, or several in one picture.
 
-    One run has a chart of the nodes over time, too: a bar for each job on each of its nodes.
+    One run has a chart of the nodes over time, too: a bar for each job on each of its nodes. With
+    levels, nodes are ordered by block and rack, and there are charts of what is free in these.
 
     Runtime complexity: O(jobs log jobs), and O(points).
 
@@ -166,33 +163,18 @@ def _panels(runs: Sequence[DrawnRun]) -> list[tuple[float, Callable[[Any], None]
     end = max(run.result.summary.end for run in runs)
     begin = min(run.result.summary.begin for run in runs)
     scale, unit = _unit(end - begin)
-    since = f"{unit} since the first pod" if begin else unit
-    names = [printable(run.name) for run in runs]
+    time = TimeAxis(begin, end, scale, f"{unit} since the first pod" if begin else unit)
+    is_single = len(runs) == 1
 
     def over_time(title: str, series: list[_Series], *, percent: bool) -> Callable[[Any], None]:
-        def draw(axis: Any) -> None:
-            for number, (name, points) in enumerate(zip(names, series, strict=True)):
-                style = _STYLES[number % len(_STYLES)]
-                # what a run ends with is shown to its end
-                last = runs[number].result.summary.end
-                thin = _thinned([*points, (last, points[-1][1])] if points else points)
-                xs = [max(at - begin, 0.0) / scale for at, _y in thin]
-                ys = [y for _at, y in thin]
-                axis.step(xs, ys, where="post", label=name, linestyle=style, linewidth=1.2)
-            axis.set_title(title, loc="left", fontsize=_TITLE)
-            axis.set_xlabel(since)
-            axis.set_xlim(0, max((end - begin) / scale, 1e-9))
-            axis.set_ylim(0, 1.05 if percent else None)
-            axis.yaxis.get_major_locator().set_params(integer=not percent)
-            if percent:
-                axis.yaxis.set_major_formatter("{x:.0%}")
-            elif len(names) > 1:
-                _legend(axis)  # once: the lines are the same below
-
-        return draw
-
-    def waits(axis: Any) -> None:
-        _waits(axis, runs)
+        lines = [
+            Line(printable(run.name), points, run.result.summary.end)
+            for run, points in zip(runs, series, strict=True)
+        ]
+        # once: the lines are the same below
+        has_legend = not percent and not is_single
+        more: dict[str, Any] = {"percent": percent, "has_legend": has_legend}
+        return partial(time.draw, title=title, lines=lines, title_size=_TITLE, **more)
 
     points = [run.timeline.points for run in runs]
     used: list[_Series] = [[(p.at, p.used_share[0]) for p in each] for each in points]
@@ -200,21 +182,22 @@ def _panels(runs: Sequence[DrawnRun]) -> list[tuple[float, Callable[[Any], None]
     queues: list[_Series] = [queue_lengths(run.result.jobs) for run in runs]
     of_used = _share_of(p.used_share[1] for each in points for p in each)
     of_wasted = _share_of(p.wasted_share[1] for each in points for p in each)
-    legend = _LINE * len(runs) if len(runs) > 1 else 0.0
-    below = _LINE * (len(runs) if len(runs) > 1 else _SIZES)
-    panels = [
-        (_HEIGHT + legend, over_time("Number of jobs that wait", queues, percent=False)),
+    panels: list[tuple[float, Callable[[Any], None]]] = [
+        (
+            _HEIGHT + (0.0 if is_single else _LINE * len(runs)),
+            over_time("Number of jobs that wait", queues, percent=False),
+        ),
         (_HEIGHT, over_time(f"{of_used}used by running jobs", used, percent=True)),
         (_HEIGHT, over_time(f"{of_wasted}held by gangs that cannot run", wasted, percent=True)),
-        (_HEIGHT + below, waits),
     ]
-    if len(runs) == 1:
-        jobs = runs[0].result.jobs
-        nodes = sorted({str(node) for job in jobs for node in job.nodes})
-        height = 1.0 + 2 * _LINE + 0.12 * min(len(nodes), _MOST_NODES)
-        panels.insert(
-            0, (height, lambda axis: _gantt(axis, jobs, nodes, (begin, end), scale, since))
-        )
+    resource = scarcest([run.result.summary for run in runs])
+    timed = [(run.name, run.timeline, run.result.summary.end) for run in runs]
+    for lines, draw in level_charts(time, timed, resource, _TITLE):
+        panels.append((_HEIGHT + _LINE * lines, draw))
+    panels.append((_HEIGHT + _LINE * (_SIZES if is_single else len(runs)), partial(_waits, runs)))
+    if is_single:
+        chart = NodeChart(runs[0].result.jobs, runs[0].timeline, time)
+        panels.insert(0, (1.0 + 2 * _LINE + chart.height, partial(chart.draw, title_size=_TITLE)))
     return panels
 
 
@@ -226,88 +209,7 @@ def _share_of(names: Iterable[str]) -> str:
     return f"{known[0]} " if known else "Share "
 
 
-def _legend(axis: Any) -> None:
-    """Put the legend below a chart and the labels of its axis."""
-    from matplotlib.transforms import ScaledTranslation
-
-    below: Any = ScaledTranslation(0, -_LABELS, axis.figure.dpi_scale_trans)
-    axis.legend(
-        frameon=False,
-        loc="upper left",
-        bbox_to_anchor=(0, 0),
-        bbox_transform=axis.transAxes + below,
-        borderaxespad=0,
-        labelspacing=0.2,
-    )
-
-
-def _gantt(
-    axis: Any,
-    jobs: Sequence[JobRow],
-    nodes: list[str],
-    span: tuple[float, float],
-    scale: float,
-    unit: str,
-) -> None:
-    """Draw a bar for each job on each of its nodes; jobs beside each other share a row."""
-    begin, end = span
-    shown = nodes[:_MOST_NODES]
-    rows = {name: row for row, name in enumerate(shown)}
-    colours: dict[str, int] = {}
-    beside = _beside(jobs)
-    bars = 0
-    for job in jobs:
-        colour = colours.setdefault(_root(job), len(colours))
-        if job.started_at is None or bars >= _MOST_BARS:
-            continue
-        length = (end if job.finished_at is None else job.finished_at) - job.started_at
-        left = (job.started_at - begin) / scale
-        for node in job.nodes:
-            row = rows.get(str(node))
-            if row is not None:
-                bars += 1
-                family = beside.get((_root(job), node), [job.key])
-                height = _BAR / len(family)
-                middle = row + _BAR * ((family.index(job.key) + 0.5) / len(family) - 0.5)
-                axis.barh(
-                    middle,
-                    length / scale,
-                    left=left,
-                    height=height,
-                    color=f"C{colour % 10}",
-                    alpha=0.6,
-                    edgecolor="black",
-                    linewidth=0.3,
-                )
-                if job.above and length >= _LABELLED * (end - begin) and len(family) <= _LABELS_OF:
-                    label = "/".join(key.partition("/")[2] for key in (*job.above, job.key))
-                    size = 6 / len(family)
-                    axis.text(left, middle, f" {printable(label)}", va="center", fontsize=size)
-    more = f": {len(shown)} of the {len(nodes)} nodes that were used" * (len(nodes) > len(shown))
-    cut = f"\nonly the first {bars} bars, one for each job on each of its nodes"
-    cut *= bars >= _MOST_BARS
-    axis.set_title(f"Jobs on nodes{more}{cut}", loc="left", fontsize=_TITLE)
-    axis.set_yticks(range(len(shown)), [printable(name) for name in shown], fontsize=6)
-    axis.invert_yaxis()
-    axis.set_xlim(0, max((end - begin) / scale, 1e-9))
-    axis.set_xlabel(unit)
-
-
-def _root(job: JobRow) -> str:
-    """Return the root above a job, or the job."""
-    return job.above[0] if job.above else job.key
-
-
-def _beside(jobs: Iterable[JobRow]) -> dict[tuple[str, NodeName], list[str]]:
-    """Return the groups below a root that were on a node, in the order of their paths."""
-    found: dict[tuple[str, NodeName], list[str]] = {}
-    for job in sorted((job for job in jobs if job.above), key=lambda job: (job.above, job.key)):
-        for node in job.nodes:
-            found.setdefault((_root(job), node), []).append(job.key)
-    return found
-
-
-def _waits(axis: Any, runs: Sequence[DrawnRun]) -> None:
+def _waits(runs: Sequence[DrawnRun], axis: Any) -> None:
     """Draw the distribution of waits: by the size of a job, or by policy if there are several."""
     series: list[tuple[str, list[float], int]] = []
     if len(runs) > 1:
@@ -327,10 +229,10 @@ def _waits(axis: Any, runs: Sequence[DrawnRun]) -> None:
     has_decades = longest >= _DECADES_FROM
     scale, unit = (1.0, "") if has_decades else _unit(longest)
     for number, (name, waits, of) in enumerate(series):
-        points = [(0.0, 0.0), *_thinned(steps(waits, of=of))]
+        points = [(0.0, 0.0), *thinned(steps(waits, of=of))]
         points.append((longest, points[-1][1]))
         xs, ys = [x / scale for x, _y in points], [y for _x, y in points]
-        style = _STYLES[number % len(_STYLES)]
+        style = STYLES[number % len(STYLES)]
         axis.step(xs, ys, where="post", label=name, linestyle=style, linewidth=1.2)
     title = "Share of all jobs that started after waiting at most so long"
     axis.set_title(title, loc="left", fontsize=_TITLE)
@@ -344,15 +246,7 @@ def _waits(axis: Any, runs: Sequence[DrawnRun]) -> None:
     axis.set_ylim(0, 1.05)
     axis.yaxis.set_major_formatter("{x:.0%}")
     if series:
-        _legend(axis)
-
-
-def _thinned(points: _Series) -> _Series:
-    """Return at most so many points: the first, the last, and every n-th between them."""
-    if len(points) <= _MOST_POINTS:
-        return points
-    every = -(-len(points) // _MOST_POINTS)
-    return [*points[::every], points[-1]]
+        legend(axis)
 
 
 def _unit(longest: float) -> tuple[float, str]:
