@@ -8,10 +8,11 @@ from typing import Final
 from gangsched import presets
 from pictures.extension_points import extension_points
 from pictures.gantt import gantt
+from pictures.levels import levels
 from pictures.permit_barrier import permit_barrier
 from pictures.queue_order import queue_order
 from pictures.replicas import replicas
-from pictures.runs import Run, trace_of
+from pictures.runs import Run, file_of
 from pictures.states import member_states, queue_places
 
 __all__ = ["SHAPE", "STATIC", "UNTIL", "drawn", "runs"]
@@ -31,7 +32,7 @@ _CAPTIONS: Final = {
 
 def runs() -> dict[str, Run]:
     """Return the workload of the page, run by each preset."""
-    trace = trace_of(PAGE)
+    trace = file_of(PAGE, "jobs.csv")
     return {name: Run.of(trace, SHAPE, getattr(presets, name), until=UNTIL) for name in _CAPTIONS}
 
 
@@ -42,6 +43,7 @@ def drawn() -> dict[str, str]:
     both = {_CAPTIONS[name]: ran[name] for name in ("pod_by_pod", "coscheduling")}
     whole = {_CAPTIONS["gang"]: ran["gang"]}
     return {
+        "levels.svg": levels(),
         "replicas.svg": replicas(),
         "with-and-without.svg": gantt(both, title=title),
         "whole-gangs.svg": gantt(whole, title=title),

@@ -37,20 +37,18 @@ from gangsched.simulation import (
     report,
 )
 
-__all__ = ["GPU", "Held", "Run", "trace_of"]
+__all__ = ["GPU", "Held", "Run", "file_of"]
 
 GPU = "nvidia.com/gpu"
-_TRACE = re.compile(
-    r"^<!-- file: (?P<name>\S+\.csv) -->\n+```[^\n]*\n(?P<text>.*?)^```$", re.M | re.S
-)
+_FILE = re.compile(r"^<!-- file: (?P<name>\S+) -->\n+```[^\n]*\n(?P<text>.*?)^```$", re.M | re.S)
 
 
-def trace_of(page: Path) -> str:
-    """Return the trace in a page."""
-    found = _TRACE.search(page.read_text(encoding="utf-8"))
-    if found is None:
-        raise ValueError(f"{page} has no trace")
-    return found["text"]
+def file_of(page: Path, name: str) -> str:
+    """Return a file in a page."""
+    for found in _FILE.finditer(page.read_text(encoding="utf-8")):
+        if found["name"] == name:
+            return found["text"]
+    raise ValueError(f"{page} has no {name}")
 
 
 @frozen

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from pictures import draw, replicas, states
+from pictures import draw, levels, replicas, states
 from pictures.moves import MEMBERS, QUEUE
 from pictures.runs import GPU, Run, spans
 
@@ -101,3 +101,20 @@ def test_copies_have_labels_and_colours_of_their_own() -> None:
     pairs = re.findall(r'fill="(#\w+)"[^>]*/>\n<text[^>]*>(decode/\d)<', picture)
     fills = {part: fill for fill, part in pairs}
     assert len(set(fills.values())) == 4
+
+
+# Levels -----------------------------------------------------------------------------------------
+
+
+def test_captions_of_levels_say_which_gangs_are_in_two_blocks() -> None:
+    def in_two_blocks(run: Run) -> set[str]:
+        places = {(one.job.partition("/")[2], one.node[:2]) for one in run.held}
+        count = Counter(job for job, _block in places)
+        return {job for job, blocks in count.items() if blocks > 1}
+
+    without, with_ = levels.runs().items()
+    assert "A and C are in two blocks" in without[0]
+    assert in_two_blocks(without[1]) == {"A", "C"}
+    assert "each gang is in one block" in with_[0]
+    assert in_two_blocks(with_[1]) == set()
+    assert {len(run.ended) for run in (without[1], with_[1])} == {5}
