@@ -183,6 +183,22 @@ def test_single_pod_of_a_dead_node_is_created_again() -> None:
     assert data("simulate", *WORKLOAD, *dies, "--restart")["jobs"][0]["finished_at"] == 130.0
 
 
+def test_pod_that_has_finished_on_a_node_is_not_created_again_when_it_dies() -> None:
+    Path("t.csv").write_text(f"{COLUMNS}\na,0,1,1,10\nb,0,1,1,90\n")
+    dies = ("--delete-nodes", "30", "block=b1", "--restart", "--detail", "all")
+    job = next(iter(data("simulate", *WORKLOAD, *dies)["jobs"]))
+    assert (job["finished_at"], job["nodes"], job["pods_per_node"]) == (10.0, ["b1-r1-000"], [1])
+
+
+def test_node_may_go_and_come_back_several_times_in_any_order_of_the_options() -> None:
+    node = "b1-r1-000"
+    words = [f"--restore-nodes 60 {node}", f"--delete-nodes 50 {node}"]
+    words += [f"--restore-nodes 40 {node}", f"--delete-nodes 30 {node}"]
+    found = data("simulate", *WORKLOAD, *" ".join(words).split())
+    capacity = {row["at"]: row["capacity"]["nvidia.com/gpu"] for row in found["timeline"]}
+    assert [capacity[at] for at in (30.0, 40.0, 50.0, 60.0)] == [28, 32, 28, 32]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -210,4 +226,6 @@ def test_node_that_arrives_later_can_be_deleted_from_then_on() -> None:
     late = (*WORKLOAD, "--at", "50", "x.yaml")
     assert "got 'x'" in refuses("simulate", *late, "--delete-nodes", "40", "x")
     found = data("simulate", *late, "--delete-nodes", "50", "x")
+    again = ("--at", "70", "x.yaml", "--restore-nodes", "80", "x")
+    assert "was deleted by t=80s" in refuses("simulate", *late, "--delete-nodes", "60", "x", *again)
     assert "cpu" not in {name for row in found["timeline"] for name in row["capacity"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from gangsched import NodeAdded, NodeDeleted, PodAdded, Resources, presets
 from gangsched.events import Event, PodUpdated
 from gangsched.model import Node, PodUID
 from gangsched.options.levels import as_levels
+from gangsched.protocols import ClusterState
+from gangsched.scheduler import Scheduler
 from gangsched.simulation import (
     Arrival,
     BindFails,
@@ -93,6 +96,7 @@ def test_share_is_not_defined_where_nothing_is_free() -> None:
     ("change", "domains", "largest"),
     [
         (NodeDeleted(FLEET[3].name), 3, 4000),
+        (NodeDeleted(FLEET[1].name), 2, 8000),
         (NodeAdded(evolve(FLEET[3], unschedulable=True)), 3, 4000),
         (NodeAdded(evolve(FLEET[3], allocatable=Resources({"cpu": 1}))), 3, 5000),
         (NodeAdded(node("e", "b1/r0")), 3, 12000),
@@ -146,6 +150,53 @@ def test_pod_that_was_resized_on_its_node_takes_what_it_requests_now() -> None:
     assert [point.levels[0].free["cpu"] for point in timeline.points] == [16000, 15000, 13000]
 
 
+def test_pod_that_is_resized_while_it_is_bound_takes_what_it_requests_now() -> None:
+    before = make_pod("p", cpu=1)
+    after = evolve(before, requests=Resources({"cpu": 3}))
+    timeline = run((1.0, PodAdded(before)), (1.1, PodUpdated(after)), bind_seconds=9.0, seed=1)
+    free = {point.at: point.levels[0].free["cpu"] for point in timeline.points}
+    assert (free[1.0], free[1.1]) == (15000, 13000)
+
+
+class Agrees:
+    """Observes that as many pods hold nodes in ``Places`` as in ``Jobs``."""
+
+    def __init__(self) -> None:
+        self.simulator: Simulator | None = None
+        self.most = 0
+
+    def event(self, event: Event, now: float) -> None:
+        """Do nothing."""
+
+    def effects(self, effects: tuple[object, ...], now: float) -> None:
+        """Do nothing."""
+
+    def settled(self, now: float) -> None:
+        assert self.simulator is not None
+        places, jobs = self.simulator.places, self.simulator.jobs
+        held = sum(places.pods_on(name) for name in places.seen)
+        assert held == sum(len(job.holding) for job in jobs), now
+        self.most = max(self.most, held)
+
+
+@pytest.mark.parametrize("preset", [presets.gang, presets.coscheduling])
+@pytest.mark.parametrize("seed", range(25))
+def test_places_and_jobs_agree_about_who_holds_a_node_under_any_faults(
+    seed: int, preset: Callable[[ClusterState], Scheduler]
+) -> None:
+    lines = [COLUMNS, *(f"j{n},{n % 7},{1 + n % 4},1,{3 + n % 5}\n" for n in range(12))]
+    fleet = [Arrival(0.0, NodeAdded(make_node(f"n{n}", gpu=3))) for n in range(3)]
+    work = Workload(fleet) + load_trace(lines, file="t.csv", restarts=seed % 2 == 0)
+    agrees = Agrees()
+    plan = FaultPlan.drawn(seed, count=8, places=30, seconds=5.0)
+    simulator = Simulator(
+        work, preset, faults=plan, bind_seconds=2.0, observers=(agrees,), replace_lost=seed % 3 == 0
+    )
+    agrees.simulator = simulator
+    simulator.run(until=200.0)
+    assert agrees.most > 3
+
+
 def test_what_a_bind_under_way_takes_is_not_free_and_is_given_back_if_it_fails() -> None:
     fails = FaultPlan([BindFails(1)])
     timeline = run((1.0, pod("p", None, 2)), faults=fails, bind_seconds=3.0, seed=1)
@@ -155,7 +206,7 @@ def test_what_a_bind_under_way_takes_is_not_free_and_is_given_back_if_it_fails()
 
 
 def test_equal_rows_are_one_object_so_that_long_runs_stay_small() -> None:
-    timeline = run((1.0, pod("p", "a", 1)), (2.0, pod("q", None, 99)), (3.0, pod("r", "a", 1)))
+    timeline = run((1.0, pod("p", "a", 1)), (2.0, NodeAdded(FLEET[0])), (3.0, pod("r", "a", 1)))
     one, other, third = (point.levels for point in timeline.points[1:4])
     assert one is other
     assert one is not third
@@ -176,7 +227,7 @@ def test_figures_are_means_over_time_from_the_first_pod_on() -> None:
     # 5 s with block b1 whole, and 5 s with none
     assert found["block"].whole_share == {"cpu": (5 * 8) / (5 * 12 + 5 * 10)}
     assert found["block"].largest_free == {"cpu": (5 * 8 + 5 * 6) / 10}
-    assert timeline.points == []
+    assert (timeline.points, timeline.stays) == ([], [])
 
 
 # Places -----------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from gangsched import (
 )
 from gangsched.constraints import NodeSelectorRequirement, NodeSelectorTerm
 from gangsched.errors import TraceError
+from gangsched.events import Event, PodDeleted, PodGroupDeleted
 from gangsched.membership import membership
 from gangsched.model import group_key
 from gangsched.simulation import (
@@ -237,12 +238,33 @@ def test_gangs_that_state_no_topology_get_that_of_the_caller() -> None:
         load_trace(lines, file="t.csv", restarts=1)  # type: ignore[arg-type]
 
 
+class Ended:
+    """Observes which objects are deleted."""
+
+    def __init__(self) -> None:
+        self.kinds: list[type[object]] = []
+
+    def event(self, event: Event, now: float) -> None:
+        if isinstance(event, PodDeleted | PodGroupDeleted):
+            self.kinds.append(type(event))
+
+    def effects(self, effects: tuple[object, ...], now: float) -> None:
+        """Do nothing."""
+
+    def settled(self, now: float) -> None:
+        """Do nothing."""
+
+
 def test_group_of_a_job_that_is_over_is_deleted_with_its_pods() -> None:
     lines = [f"{JOBS}\n", "a,0,2,1,9\n", "b,5,2,1,20\n"]
     work = load_trace(lines, file="t.csv", topology=Topology("zone", required=False))
     nodes = [Arrival(0.0, NodeAdded(node)) for node in parse_nodes_shape("1x4")]
-    simulator = Simulator([*nodes, *work.arrivals], presets.gang, delete_finished=True)
+    ended = Ended()
+    simulator = Simulator(
+        [*nodes, *work.arrivals], presets.gang, delete_finished=True, observers=[ended]
+    )
     simulator.run(until=10.0)
+    assert ended.kinds == [PodDeleted, PodDeleted, PodGroupDeleted]
     assert [group.key for group in simulator.cluster.pod_groups()] == ["default/b"]
     simulator.run()
     assert list(simulator.cluster.pod_groups()) == []

@@ -256,7 +256,7 @@ class WorkloadRun:
         if isinstance(event, NodeDeleted):
             # Kubernetes' garbage collection deletes the pods of a node that is gone.
             for pod in self.cluster.pods_on(event.name):
-                if self._replace_lost and not pod.is_finished:
+                if self._replace_lost:
                     self._recreate(pod.uid)
                 else:
                     self._lose(pod.uid)
