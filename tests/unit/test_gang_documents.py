@@ -83,6 +83,11 @@ def test_document_gives_what_gang_gives(
             Topology("block", slices={"rack": 8, "host": 4}),
         ),
         ({"slices": {"rack": 8}}, Topology(slices={"rack": 8})),
+        ({"apart": "rack"}, Topology(apart="rack")),
+        (
+            {"key": "block", "exclusive": "block", "balanced": True},
+            Topology("block", exclusive="block", balanced=True),
+        ),
     ],
 )
 def test_topology_is_a_label_or_says_what_is_required_and_preferred(
@@ -92,7 +97,8 @@ def test_topology_is_a_label_or_says_what_is_required_and_preferred(
     event = load(roles=roles, template=GPU).arrivals[0].event
     assert isinstance(event, PodGroupAdded)
     assert event.group.roles["decode"] == (Role(4, 3, topology=meant) if meant else 3)
-    if meant is None or not meant.slices:
+    # a gang has roles, so slices and what is apart are those of a role
+    if meant is None or not (meant.slices or meant.apart):
         whole = load(roles={"router": 1}, topology=topology, template=GPU).arrivals[0].event
         assert isinstance(whole, PodGroupAdded)
         assert whole.group.topology == meant
@@ -174,7 +180,7 @@ def test_malformed_restart_policy_of_a_gang_is_refused() -> None:
         (
             {"decode": {**REPLICA, "topology": {"key": "rack", "prefers": "host"}}},
             "spec.roles.decode.topology: expected the fields key, required, prefer, slices, "
-            "got 'prefers'",
+            "apart, exclusive, balanced, got 'prefers'",
         ),
     ],
 )

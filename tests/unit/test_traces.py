@@ -178,7 +178,7 @@ def test_further_columns_of_a_job_are_read() -> None:
     assert TIME_LIMIT not in empty.annotations
 
 
-IN_RACKS = f"{JOBS},topology,prefer,slices\n"
+IN_RACKS = f"{JOBS},topology,prefer,slices,apart,exclusive\n"
 
 
 def groups(workload: Workload | Trace) -> dict[str, PodGroup]:
@@ -190,12 +190,13 @@ def groups(workload: Workload | Trace) -> dict[str, PodGroup]:
 @pytest.mark.parametrize(
     ("cells", "meant"),
     [
-        ("rack,,", Topology("rack")),
-        (",rack,", Topology("rack", required=False)),
-        ("block,rack,", Topology("block", prefer="rack")),
-        ("block,,rack:8|host:4", Topology("block", slices={"rack": 8, "host": 4})),
-        (",,rack:8", Topology(slices={"rack": 8})),
-        ("none,nan,", None),
+        ("rack,,,,", Topology("rack")),
+        (",rack,,,", Topology("rack", required=False)),
+        ("block,rack,,,", Topology("block", prefer="rack")),
+        ("block,,rack:8|host:4,,", Topology("block", slices={"rack": 8, "host": 4})),
+        (",,rack:8,rack,", Topology(slices={"rack": 8}, apart="rack")),
+        (",,,,block", Topology(exclusive="block")),
+        ("none,nan,,,", None),
     ],
 )
 def test_columns_state_the_topology_of_a_gang(cells: str, meant: Topology | None) -> None:
@@ -213,10 +214,10 @@ def test_columns_state_the_topology_of_a_gang(cells: str, meant: Topology | None
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        ("rack,rack,", "prefer: expected a finer level than rack, or None, got 'rack'"),
-        (",,rack", "slices: expected LABEL:SIZE such as rack:16"),
-        (",,rack:4|rack:2", "slices: expected LABEL:SIZE such as rack:16"),
-        (",,rack:4|host:3", "slices: expected a size that divides 4"),
+        ("rack,rack,,,", "prefer: expected a finer level than rack, or None, got 'rack'"),
+        (",,rack,,", "slices: expected LABEL:SIZE such as rack:16"),
+        (",,rack:4|rack:2,,", "slices: expected LABEL:SIZE such as rack:16"),
+        (",,rack:4|host:3,,", "slices: expected a size that divides 4"),
     ],
 )
 def test_malformed_topology_of_a_row_is_named(cells: str, said: str) -> None:
@@ -225,7 +226,7 @@ def test_malformed_topology_of_a_row_is_named(cells: str, said: str) -> None:
 
 
 def test_gangs_that_state_no_topology_get_that_of_the_caller() -> None:
-    lines = [IN_RACKS, "a,0,2,1,9,,,\n", "b,0,2,1,9,rack,,\n", "c,0,1,1,9,,,\n"]
+    lines = [IN_RACKS, "a,0,2,1,9,,,,,\n", "b,0,2,1,9,rack,,,,\n", "c,0,1,1,9,,,,,\n"]
     work = load_trace(lines, file="t.csv", topology=Topology("block"), restarts=True)
     assert {key: group.topology for key, group in groups(work).items()} == {
         "default/a": Topology("block"),

@@ -1,14 +1,16 @@
 """How the free capacity lies in the racks and blocks of a cluster.
 
-Definitions, for one level such as ``rack``, at one instant:
-  D1  a domain has the nodes with equal values of the level and of the levels above it. A node that
+These are of one level, such as ``rack``, at one instant.
+
+Rules:
+  R1  a domain has the nodes with equal values of the level and of the levels above it. A node that
       lacks one of these labels is in none. Of ``kubernetes.io/hostname`` each node is one;
-  D2  of a node is free what it offers less what is requested by the pods that hold it, whether they
+  R2  of a node is free what it offers less what is requested by the pods that hold it, whether they
       run or were assigned to it. Of a node that takes no pods, nothing is;
-  D3  ``largest_free`` is, for each resource, the largest amount that is free in one domain: a gang
+  R3  ``largest_free`` is, for each resource, the largest amount that is free in one domain: a gang
       that needs one domain and requests more in all cannot start;
-  D4  a domain is whole if no pod holds any of its nodes;
-  D5  ``whole_share`` is, for each resource, the amount that is free in whole domains, divided by
+  R4  a domain is whole if no pod holds any of its nodes;
+  R5  ``whole_share`` is, for each resource, the amount that is free in whole domains, divided by
       the amount that is free in all domains. It is 1 if each domain that has something left is
       empty, and 0 if every domain has a pod. It is not defined where nothing is free.
 

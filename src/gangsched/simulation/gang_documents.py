@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from attrs import evolve
+from attrs import evolve, fields
 
 from gangsched.constraints import Topology
 from gangsched.errors import InvalidValueError
@@ -32,7 +32,7 @@ GANG: Final = ("simulation.gangsched.io/v1alpha1", "Gang")
 
 _SPEC: Final = ("roles", "topology", "restart", "template")
 _ROLE: Final = ("count", "minimum", "requests", "roles", "topology", "restart")
-_TOPOLOGY: Final = ("key", "required", "prefer", "slices")
+_TOPOLOGY: Final = tuple(each.name for each in fields(Topology))
 _RESTART: Final = ("max_restarts", "backoff", "longest_backoff")
 
 
@@ -104,16 +104,19 @@ def _topology(field: Field) -> Topology | None:
     if not isinstance(field.value, dict):
         return Topology(field.name())
     _known(field, _TOPOLOGY)
-    key, prefer, required = field["key"], field["prefer"], field["required"]
-    sizes = {
-        level: each.whole(least=1, most=MOST_PODS) for level, each in field["slices"].entries()
+    required, slices = field["required"], field["slices"]
+    labels = {
+        name: field[name].name() if field[name].given else None
+        for name in ("key", "prefer", "apart", "exclusive")
     }
+    if not (slices.given or labels["apart"] or labels["exclusive"]):
+        labels["key"] = field["key"].name()
     try:
         return Topology(
-            key.name() if key.given or not sizes else None,
+            **labels,
             required=required.flag() or not required.given,
-            prefer=prefer.name() if prefer.given else None,
-            slices=sizes,
+            slices={level: size.whole(least=1, most=MOST_PODS) for level, size in slices.entries()},
+            balanced=field["balanced"].flag(),
         )
     except InvalidValueError as error:
         raise field.refuse_as(error) from error

@@ -4,7 +4,7 @@ Rules:
   R1  a point is the state after an instant at which something happened; it holds until the next;
   R2  a picture has one share for each instant: that of the resource of which the largest share is
       used. It is named, because it may be another one at another instant;
-  R3  how the free capacity lies in racks and blocks: the definitions are in ``fragmentation``.
+  R3  how the free capacity lies in racks and blocks: the rules are those of ``fragmentation``.
 """
 
 from __future__ import annotations
