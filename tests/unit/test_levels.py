@@ -84,7 +84,7 @@ def _used(host: ImmediateHost) -> list[str]:
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_pods_that_fill_nodes_leave_a_rack_to_a_gang(alone: bool) -> None:  # noqa: FBT001
+def test_pods_that_fill_nodes_leave_a_rack_to_a_gang(alone: bool) -> None:
     host = _interleaved(levels=LEVELS)
     host.tell(PodGroupAdded(PodGroup(name="s", min_available=15)))
     for n in range(16):

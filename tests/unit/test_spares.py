@@ -17,7 +17,6 @@ from gangsched import (
     PodAdded,
     PodDeleted,
     PodGroup,
-    PodGroupAdded,
     PodGroupUpdated,
     PodUID,
     Preemption,
@@ -135,7 +134,7 @@ def test_room_of_a_gang_that_ends_is_given_back() -> None:
     assert host.why("y").startswith("pod default/y-2 does not fit: at most 2 of 4 members fit")
     host.tell(PodGroupUpdated(PodGroup(name="x", min_available=2, spares=2)))
     assert host.decide() == ["y-0", "y-1", "y-2", "y-3"]
-    for n in range(2):
+    for _n in range(2):
         host.lose("x-0")
     assert host.add("z", 1) == []
     host.end(*[pod.uid.partition("/")[2] for pod in host.cluster.pods() if pod.name < "y"])
