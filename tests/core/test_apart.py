@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any, Final
 
+import pytest
 from attrs import evolve, frozen
 from hypothesis import given
 from hypothesis import strategies as st
@@ -365,3 +366,66 @@ def test_gang_stays_apart_whatever_comes_and_goes(
         getattr(life, name)(number)
         life.decide()
         life.check()
+
+
+def test_check_changes_nothing() -> None:
+    host = Host({"n0": ({"block": "b0"}, 3), "n1": ({"block": "b0"}, 3)}, [("n0", 1, False)])
+    host.tell(PodGroupAdded(PodGroup(name="o", min_available=1, topology=Topology(exclusive=HOST))))
+    host.tell(PodAdded(evolve(make_pod("o-0", group="o", cpu=1), node_name="n1")))
+    before = host.scheduler.snapshot()
+    host.scheduler._check()
+    assert host.scheduler.snapshot() == before
+    assert host.scheduler.schedule_one(now=0.0) is None
+    host.scheduler._check()
+    assert host.scheduler.advance(now=0.0) == ()
+
+
+@pytest.mark.parametrize(
+    ("topology", "roles", "reason"),
+    [
+        (
+            Topology("rack", apart=HOST),
+            {},
+            "at most 2 of 4 members fit within rack=b0/r0, no two in one kubernetes.io/hostname",
+        ),
+        (
+            Topology("block"),
+            {"r": Role(1, roles={"w": 5}, topology=Topology(HOST))},
+            "at most 0 of 1 copies of role r fit within block=b0",
+        ),
+        (
+            Topology("block"),
+            {"r": Role(1, roles={"w": 8}, topology=Topology(HOST))},
+            "5 or fewer of 8 members fit within block=b0",
+        ),
+        (Topology(apart="rack"), {}, "at most 2 of 4 members fit, no two in one rack"),
+        (Topology(slices={HOST: 1}, apart="rack"), {}, "at most 2 of 4 slices fit"),
+    ],
+)
+def test_reason_counts_what_is_apart(topology: Topology, roles: Any, reason: str) -> None:
+    world: World = {
+        "n0": ({"block": "b0", "rack": "r0"}, 4),
+        "n1": ({"block": "b0", "rack": "r0"}, 1),
+        "n2": ({"block": "b1", "rack": "r0"}, 1),
+    }
+    host = Host(world, [])
+    size = sum(role.least for role in roles.values()) or 4
+    host.tell(
+        PodGroupAdded(PodGroup(name="g", min_available=size, topology=topology, roles=roles)),
+        *[
+            PodAdded(evolve(make_pod(f"g-{n}", group="g", cpu=1), role="r/0/w" if roles else None))
+            for n in range(size)
+        ],
+    )
+    host.decide()
+    assert host.on == {}
+    assert reason in str(host.scheduler.why(GroupKey("default/g")))
+
+
+def test_reason_of_a_family_without_a_domain_counts_its_members() -> None:
+    host = Host({"n0": ({}, 3)}, [])
+    host.tell(PodGroupAdded(PodGroup(name="g", min_groups=1, topology=Topology("rack"))))
+    child = PodGroup(name="k", min_available=2, parent=GroupKey("default/g"))
+    host.tell(PodGroupAdded(child), *[PodAdded(make_pod(f"k-{n}", group="k")) for n in range(2)])
+    host.decide()
+    assert "no node that can take it has the label rack" in str(host.scheduler.why("default/g"))

@@ -17,6 +17,7 @@ from gangsched.core.placement.task import Task
 from gangsched.explain import Shortage
 from gangsched.model import GroupKey
 from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.standing import least_needed
 
 __all__ = ["shortage"]
 
@@ -31,10 +32,10 @@ def shortage(task: Task) -> Shortage | None:
     """
     for sub in task.gang.tree.certain():
         found = None
-        if sub.within is not None and sub.within.required:
-            found = _in_domains(task, sub, sub.within.level)
         if sub.apart is not None and not sub.children:
-            found = found or _of_members_apart(task, sub, sub.apart)
+            found = _of_members_apart(task, sub, sub.apart)
+        if found is None and sub.within is not None and sub.within.required:
+            found = _in_domains(task, sub, sub.within.level)
         found = found or shortage_of_copies(task, sub)
         if found is not None:
             return found
@@ -46,7 +47,8 @@ def _in_domains(task: Task, sub: SubGroup, level: str) -> Shortage | None:
 
     Also None if no member fits on any node: then the domains are not the reason.
     """
-    classes, needed, pinned = _classes(task, sub), task.lacking(sub), task.pinned(sub)
+    classes, pinned = _classes(task, sub), task.pinned(sub)
+    needed = max(task.lacking(sub), least_needed(sub, task.lacking))
     if pinned == []:
         return None  # nodes say that no domain is known
     most, best = _best_domain(task, sub, classes)
@@ -57,7 +59,9 @@ def _in_domains(task: Task, sub: SubGroup, level: str) -> Shortage | None:
     if best is None or (most <= 0 and pinned is None):
         return Shortage(needed, 0, True, within=level, group=group)
     like = next(iter(classes)) if len(classes) == 1 else None
-    is_exact = like is not None and not task.asks_late(like)
+    # nor is it if those below have to be in some of its domains, or apart
+    is_counted = len(sub.constrained) == 1 and not sub.has_apart
+    is_exact = is_counted and like is not None and not task.asks_late(like)
     scarce = None if like is None else _scarce(like, best, needed)
     resource, in_pieces = scarce or (None, False)
     where = f"{level}={task.name(best)}"

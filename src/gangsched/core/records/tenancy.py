@@ -13,7 +13,7 @@ the name that its gang has now; and each node has the marks that follow.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias, final
 
 from gangsched.core.nodes.domains import Domain
@@ -117,17 +117,18 @@ class Tenancy:
             self._count(hold, hold.asks, hold.slot)
 
     def _count(self, what: PodUID | Hold, asks: Asks, slot: int) -> None:
-        if asks.is_resident:
-            return
-        domains, name = self._table.domains, asks.gang or SOMEBODY
-        counted = self._counted[what] = []
-        for level in self.levels:
-            domain = domains.around(slot, level)
+        self._counted[what] = [*self._places(asks, slot)]
+        for place, tenant in self._counted[what]:
+            self._pods.setdefault(place, Counter())[tenant] += 1
+            self._look(place)
+
+    def _places(self, asks: Asks, slot: int) -> Iterator[tuple[_Place, _Tenant]]:
+        """Yield the domains in which a pod on a node counts, and as whose."""
+        name, around = asks.gang or SOMEBODY, self._table.domains.around
+        for level in self.levels if not asks.is_resident else ():
+            domain = around(slot, level)
             if domain is not None:
-                place, tenant = (level, domain), (name, level in asks.levels)
-                counted.append((place, tenant))
-                self._pods.setdefault(place, Counter())[tenant] += 1
-                self._look(place)
+                yield (level, domain), (name, level in asks.levels)
 
     def leave(self, what: PodUID | Hold, since: int = 0) -> None:
         """Count a pod or a hold no longer, if it is counted. O(levels), as ``come``.
@@ -155,22 +156,14 @@ class Tenancy:
         level, domain = place
         if level not in self._wanted:
             since = None  # who is there keeps nobody out
-        before, mark = self._marks.get(place, Mark(level)), self._mark_of(place)
-        if mark != before:
+        mark = _mark_of(level, self._pods.get(place, Counter()))
+        if mark != self._marks.get(place, Mark(level)):
             if mark == Mark(level):
                 del self._marks[place]
             else:
                 self._marks[place] = mark
             slots = self._table.domains.slots(domain)
             self._table.mark(slots, self.levels.index(level), mark, since)
-
-    def _mark_of(self, place: _Place) -> Mark:
-        level, _domain = place
-        pods = self._pods.get(place, Counter())
-        names = {name for name, _owns in pods}
-        owners = sorted(name for name, owns in pods if owns)
-        tenant = SOMEBODY if len(names) > 1 else next(iter(names), "")
-        return Mark(level, tenant, owners[0] if owners else "")
 
     def _mark(self, slots: Iterable[int], level: str) -> None:
         """Mark nodes for the first time, or after they have changed. O(nodes)."""
@@ -188,15 +181,23 @@ class Tenancy:
 
     def check(self, on_nodes: Iterable[PodRecord], holds: Iterable[Hold]) -> None:
         """Count all pods a second time. O(pods + nodes)."""
-        fresh = Tenancy(self._table)
-        fresh.levels = self.levels
-        for record in on_nodes:
-            fresh.come(record)
-        for hold in holds:
-            fresh.keep(hold)
-        if fresh._pods != self._pods or fresh._marks != self._marks:
-            raise InternalError(f"tenants are {fresh._pods}, and not {self._pods}")
+        pods: dict[_Place, Counter[_Tenant]] = {}
+        asked = [(self.asks(record), record.slot) for record in on_nodes]
+        asked += [(hold.asks, hold.slot) for hold in holds if hold.asks is not None]
+        for asks, slot in asked:
+            for place, tenant in self._places(asks, slot):
+                pods.setdefault(place, Counter())[tenant] += 1
+        marks = {place: _mark_of(place[0], some) for place, some in pods.items()}
+        if pods != self._pods or marks != self._marks:
+            raise InternalError(f"tenants are {pods}, and not {self._pods}")
         for slot, node in enumerate(self._table.nodes):
             expected = tuple([self._at(slot, level) for level in self.levels])
             if node is not None and self._table.marks_of(slot) != expected:
                 raise InternalError(f"{node.name} is marked {self._table.marks_of(slot)}")
+
+
+def _mark_of(level: str, pods: Counter[_Tenant]) -> Mark:
+    names = {name for name, _owns in pods}
+    owners = sorted(name for name, owns in pods if owns)
+    tenant = SOMEBODY if len(names) > 1 else next(iter(names), "")
+    return Mark(level, tenant, owners[0] if owners else "")
