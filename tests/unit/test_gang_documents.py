@@ -118,6 +118,14 @@ def test_slices_of_a_whole_gang_are_refused_since_it_has_roles() -> None:
         load(roles={"w": 2}, topology={"slices": {"rack": 2}}, template=GPU)
 
 
+def test_gang_has_room_for_pods_that_are_lost() -> None:
+    event = load(roles={"w": 2}, spares=2, template=GPU).arrivals[0].event
+    assert isinstance(event, PodGroupAdded)
+    assert event.group.spares == 2
+    with pytest.raises(ManifestError, match=r"spec.spares: .* got -1"):
+        load(roles={"w": 2}, spares=-1, template=GPU)
+
+
 def test_malformed_restart_policy_of_a_gang_is_refused() -> None:
     with pytest.raises(ManifestError, match=r"spec.restart.longest_backoff: .* >= 20, got 9"):
         load(roles={"w": 2}, restart={"backoff": 20, "longest_backoff": 9}, template=GPU)
