@@ -425,3 +425,11 @@ def test_only_the_group_of_groups_that_fell_is_restarted(way: Way) -> None:
     settle(story)
     assert {each.group for each in story.of(GroupRestarted)} == {"default/a"}
     assert sorted(story.bound) == ["bx0", "bx1", "by0", "by1"]
+
+
+def test_group_of_groups_without_a_child_does_not_keep_its_parent_running() -> None:
+    story = family()
+    story.tell(PodGroupAdded(PodGroup(name="d", min_groups=1, parent=KEY)))
+    story.delete("a0", "b0")
+    settle(story)
+    assert {each.group for each in story.of(GroupRestarted)} == {KEY}

@@ -26,9 +26,11 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator
 from functools import partial
-from typing import Final
+from typing import Final, final
+
+from attrs import evolve, frozen
 
 from gangsched.core.moves.rejection import evict_part, reject
 from gangsched.core.records.gang import Gang, PodRecord
@@ -41,7 +43,7 @@ from gangsched.events import (
     GroupRestarted,
     RestartLimitReached,
 )
-from gangsched.model import GroupKey, RestartPolicy
+from gangsched.model import GroupKey, PodGroup, RestartPolicy
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import HOLDING, PodGroupInfo
@@ -58,7 +60,6 @@ __all__ = [
     "returns",
 ]
 
-_RESTARTED: Final = " is restarted: it fell below its minimum"
 _BOUND: Final = (MemberState.ASSIGNED,)
 _LEAVING: Final = frozenset(
     {
@@ -70,168 +71,181 @@ _LEAVING: Final = frozenset(
 )
 
 
+@final
+@frozen
+class _Part:
+    """What is restarted as one: a group of groups, a group, or a copy or a role of one.
+
+    Attributes:
+        gang: The gang of it.
+        key: The group, or the group of groups.
+        spec: Its specification; None if there is none.
+        infos: The groups that its pods are of.
+        tree: Its minima; of a group of groups, what lies below it in the tree of the gang.
+        path: The key of the tree within its group; ``""`` if it is all of a group.
+    """
+
+    gang: Gang
+    key: GroupKey
+    spec: PodGroup | None
+    infos: list[PodGroupInfo]
+    tree: SubGroup
+    path: str = ""
+
+    @property
+    def has_members(self) -> bool:
+        """Whether there is a pod of it, in any state."""
+        if not self.path:
+            return any(info.members for info in self.infos)
+        (info,) = self.infos
+        return any(info.members.has_role(leaf.role) for leaf in self.tree.leaves)
+
+    @property
+    def policy(self) -> RestartPolicy | None:
+        """Whether it is restarted, and how."""
+        if self.path:
+            return self.tree.restart
+        return None if self.spec is None else self.spec.restart
+
+    @property
+    def minimum(self) -> GroupMinimum | None:
+        """What its group states by now; None if nothing is stated."""
+        spec = self.spec
+        if spec is not None:
+            return GroupMinimum(spec.min_groups or spec.min_available, spec.roles)
+        claimed = None if self.tree.group is None else self.infos[0].min_available
+        return None if claimed is None else GroupMinimum(claimed)
+
+    def count(self, states: Collection[MemberState] = HOLDING) -> int:
+        """Return how many of its members are in some states. O(leaves)."""
+        if not self.path:
+            return sum(info.members.in_states(states) for info in self.infos)
+        (info,) = self.infos
+        return sum(info.members.in_states(states, leaf.role) for leaf in self.tree.leaves)
+
+    def lacks(self, held: Collection[MemberState] = HOLDING, tree: SubGroup | None = None) -> int:
+        """Return how many members it lacks for its minima, or for those of *tree*. O(sub groups).
+
+        Members that have succeeded count as in ``standing``; 0 or less if the minima are met.
+        """
+        tree = tree or self.tree
+        if self.tree.group is not None:
+            (info,) = self.infos
+            return info.stands(held, pending=(), tree=tree).needed
+        lacking = {info.key: info.stands(held, pending=()).lacking for info in self.infos}
+
+        def lacks(sub: SubGroup) -> int:
+            of_group = None if sub.group is None else lacking.get(sub.group)
+            return sub.least if of_group is None else of_group.get(self.gang.path_of(sub), 0)
+
+        return least_needed(tree, lacks)
+
+    def is_short(self, minimum: GroupMinimum) -> bool:
+        """Return whether too few members for a minimum hold a node, or have succeeded."""
+        if self.tree.group is None:
+            return self.lacks(tree=evolve(self.tree, wanted=minimum.members)) > 0
+        tree = minimum.part(self.path)
+        return tree is not None and self.lacks(tree=tree) > 0
+
+
+def _parts(state: State, gang: Gang) -> Iterator[_Part]:
+    """Yield what is restarted as one, in the order of R5; each once those above are judged."""
+    registry, lives = state.records.registry, state.restarts.lives
+    for sub in gang.tree.sub_groups() if gang.is_tree else ():
+        if sub.group is None:
+            key = GroupKey(sub.key)
+            yield _Part(gang, key, registry.spec(key), _below(gang, key), sub)
+    for info in list(gang.infos.values()):
+        # few groups have members that run, or are remembered: asked for every event
+        if not (info.has_run or info.key in lives):
+            continue
+        yield _Part(gang, info.key, info.spec, [info], info.tree)
+        for sub in info.tree.sub_groups() if info.tree.restarted else ():
+            if sub.restart is not None:
+                yield _Part(gang, info.key, info.spec, [info], sub, sub.key)
+
+
 def judge(state: State, gang: Gang) -> None:
     """Judge the groups of a gang by the members that they have now.
 
     Runtime complexity: O(sub groups); O(members) for what is restarted.
     """
-    if gang.is_tree:
-        for sub in gang.tree.sub_groups():
-            if sub.group is None:
-                _judge_parent(state, gang, sub)
-    for info in list(gang.infos.values()):
-        if info.above and _is_under_way_above(state, info):
-            continue
-        # few groups have members that run, or are remembered: asked for every event
-        is_whole = info.has_run and _is_whole(info, info.tree)
-        if is_whole or info.key in state.restarts.lives:
-            _judge_group(state, gang, info, is_whole=is_whole)
-        if info.tree.restarted and (info.has_run or info.key in state.restarts.lives):
-            _judge_parts(state, gang, info)
+    for part in _parts(state, gang):
+        if part.tree.group is None or not _is_under_way_above(state, part.infos[0], part.path):
+            _judge_part(state, part)
 
 
-def _judge_parent(state: State, gang: Gang, sub: SubGroup) -> None:
-    """Judge a group of groups, unless one above it is being restarted."""
-    restarts, key = state.restarts, GroupKey(sub.key)
-    info, below = state.records.registry.get(key), _below(gang, key)
-    if not any(each.members for each in below):
-        restarts.stop(key)
-    elif info is not None and info.spec is not None and not _is_under_way_above(state, info):
-        standing = partial(_standing_children, gang, sub)
-        is_whole, life = standing(_BOUND) >= sub.wanted, restarts.get(key)
-        attempt = max(each.started_by for each in below)
-        if is_whole and attempt and (life is None or life.runs_with is None):
-            bound = sum(each.assigned for each in below)
-            state.call.out.append(GroupBound(key, attempt, bound))
+def _judge_part(state: State, part: _Part) -> None:
+    restarts, key, path, can_evict = state.restarts, part.key, part.path, state.settings.can_evict
+    if not part.has_members:
+        restarts.stop(key, path or None)
+    else:
+        minimum = part.minimum
+        is_whole = minimum is not None and part.lacks(_BOUND) <= 0
+        if is_whole:
+            _post_bound(state, part)
         fall = restarts.observe(
             key,
-            GroupMinimum(sub.wanted),
-            info.spec.restart if state.settings.can_evict else None,
+            minimum,
+            part.policy if can_evict else None,
             is_whole=is_whole,
-            is_short=lambda minimum: standing(HOLDING) < minimum.members,
-            is_left=any(each.scheduled for each in below),
+            is_short=part.is_short,
+            is_left=part.count() > 0,
             now=state.records.now,
+            path=path,
         )
         if fall is not None:
-            minimum = least_needed(sub, lambda each: each.least)
-            found = minimum - _lacks(gang, sub, HOLDING)
-            _post(state, gang, key, fall, GroupBelowMinimum(key, found, minimum))
-    if restarts.is_held(key):
-        if any(each.scheduled for each in below) and state.settings.can_evict:
-            for each in below:
-                restarts.stop(each.key)
-            evict_part(state, _members(gang, key, ""), f"pod group {key}{_RESTARTED}")
-        else:
-            _try_start(state, gang, key, "")
-
-
-def _judge_group(state: State, gang: Gang, info: PodGroupInfo, *, is_whole: bool) -> None:
-    restarts, key, spec = state.restarts, info.key, info.spec
-    if not info.members:
-        restarts.stop(key)
-    else:
-        policy = None if spec is None else spec.restart
-        fall = _observe(state, info, info.tree, policy, is_whole=is_whole)
-        if fall is not None:
-            minimum, found = info.min_available or 0, info.scheduled + info.succeeded
-            if info.has_copies:  # many may not count, since their copies are not whole
-                found = minimum - info.stands(pending=()).needed
-            below = GroupBelowMinimum(key, found, minimum)
-            _post(state, gang, key, fall, below, joined=_restarted_with(gang, info))
-    if not restarts.is_held(key):
+            _post(state, part, fall)
+    if not restarts.is_held(key, path):
         return
-    if info.scheduled and state.settings.can_evict:
-        reason = f"pod group {key}{_RESTARTED}"
-        if gang.is_tree:
-            restarts.stop(key)
-            evict_part(state, _members(gang, key, ""), reason)
-        else:
-            reject(state, gang, reason, evicts=True)
+    if not (part.count() and can_evict):
+        # its restart ends once nothing stands in its way
+        gone_at = partial(_gone_at, part)
+        restarts.try_start(key, gone_at=gone_at, now=state.records.now, path=path)
+        return
+    reason = f"{_name(key, path)} is restarted: it fell below its minimum"
+    for info in part.infos:
+        restarts.stop(info.key, path or None)
+    if path or part.gang.is_tree:
+        evict_part(state, _members(part.gang, key, path), reason)
     else:
-        _try_start(state, gang, key, "")
+        reject(state, part.gang, reason, evicts=True)
 
 
-def _judge_parts(state: State, gang: Gang, info: PodGroupInfo) -> None:
-    """Judge what of a group is restarted alone, unless what it is part of is being restarted."""
-    tree, restarts, key, under_way = info.tree, state.restarts, info.key, [""]
-    for sub in tree.sub_groups():
-        path, policy = sub.key, tree.restarted.get(sub.key)
-        if policy is None or any(
-            is_within(path, above) and _is_under_way(state, key, above) for above in under_way
-        ):
-            continue
-        under_way.append(path)
-        if not any(info.members.has_role(leaf.role) for leaf in sub.leaves):
-            restarts.stop(key, path)
-        else:
-            life, is_whole = restarts.get(key, path), _is_whole(info, sub)
-            was_restarted = life is not None and not life.runs_with and life.until > -math.inf
-            if is_whole and was_restarted:
-                state.call.out.append(CopyBound(key, path, _scheduled(info, sub, _BOUND)))
-            fall = _observe(state, info, sub, policy, is_whole=is_whole)
-            if fall is not None:
-                minimum = least_needed(sub, lambda each: each.least)
-                found = minimum - info.stands(pending=(), tree=sub).needed
-                _post(state, gang, key, fall, GroupBelowMinimum(key, found, minimum, path))
-        if not restarts.is_held(key, path):
-            continue
-        if _scheduled(info, sub) and state.settings.can_evict:
-            reason = f"{path} of pod group {key}{_RESTARTED}"
-            evict_part(state, _members(gang, key, path), reason)
-        else:
-            _try_start(state, gang, key, path)
+def _post_bound(state: State, part: _Part) -> None:
+    """Post that a group of groups is bound as a whole, or a copy again after its restart."""
+    life = state.restarts.get(part.key, part.path)
+    if life is not None and life.runs_with is not None:
+        return
+    bound = part.count(_BOUND)
+    if part.path:
+        if life is not None and life.until > -math.inf:
+            state.call.out.append(CopyBound(part.key, part.path, bound))
+    elif part.tree.group is None:
+        attempt = max(info.started_by for info in part.infos)
+        if attempt:
+            state.call.out.append(GroupBound(part.key, attempt, bound))
 
 
-def _observe(
-    state: State,
-    info: PodGroupInfo,
-    sub: SubGroup,
-    policy: RestartPolicy | None,
-    *,
-    is_whole: bool,
-) -> Fall | None:
-    spec, members = info.spec, info.min_available
-    minimum = None if members is None else GroupMinimum(members)
-    if spec is not None and spec.roles:
-        minimum = GroupMinimum(spec.min_available, spec.roles)
-    return state.restarts.observe(
-        info.key,
-        minimum,
-        policy if state.settings.can_evict else None,
-        is_whole=is_whole,
-        is_short=partial(_is_short, info, sub.key),
-        is_left=_scheduled(info, sub) > 0,
-        now=state.records.now,
-        path=sub.key,
-    )
-
-
-def _post(
-    state: State,
-    gang: Gang,
-    key: GroupKey,
-    fall: Fall,
-    notice: GroupBelowMinimum,
-    *,
-    joined: Sequence[GroupKey] = (),
-) -> None:
+def _post(state: State, part: _Part, fall: Fall) -> None:
     """Post what follows from a fall, and hold the groups that are restarted with this one."""
-    out, path = state.call.out, notice.path
-    out.append(notice)
+    out, key, path, gang = state.call.out, part.key, part.path, part.gang
+    minimum = least_needed(part.tree, lambda each: each.least)
+    found = minimum - part.lacks()
+    if part.tree.key == "" and not part.tree.has_copies:  # else many may be of no whole copy
+        found = sum(info.scheduled + info.succeeded for info in part.infos)
+    out.append(GroupBelowMinimum(key, found, minimum, path))
     if fall.until is not None and fall.limit is not None:
-        for other in joined:
+        # the groups of a bundle that run are restarted with a group of it
+        joined = [] if path or gang.is_tree else [*gang.infos.values()]
+        others = [info.key for info in joined if info.key != key and info.was_scheduled]
+        for other in others:
             state.restarts.join(other, fall)
-        for each in (key, *joined):
+        for each in (key, *others):
             out.append(GroupRestarted(each, fall.restarts, fall.limit, fall.until, path))
         state.touch(gang)
     elif fall.limit is not None:
         out.append(RestartLimitReached(key, fall.restarts, path))
-
-
-def _restarted_with(gang: Gang, info: PodGroupInfo) -> list[GroupKey]:
-    """Return the other groups of a bundle that run: they are restarted with a group of it."""
-    others = () if gang.is_tree else gang.infos.values()
-    return [other.key for other in others if other is not info and other.was_scheduled]
 
 
 def due(state: State) -> None:
@@ -270,8 +284,14 @@ def is_under_way(state: State, info: PodGroupInfo) -> bool:
     return _is_under_way(state, info.key, "") or _is_under_way_above(state, info)
 
 
-def _is_under_way_above(state: State, info: PodGroupInfo) -> bool:
-    return any(_is_under_way(state, spec.key, "") for spec in info.above)
+def _is_under_way_above(state: State, info: PodGroupInfo, path: str = "") -> bool:
+    """Return whether what a group, or a part of it, belongs to is restarted, or may be."""
+    key = info.key
+    return any(_is_under_way(state, spec.key, "") for spec in info.above) or any(
+        is_within(path, above) and _is_under_way(state, key, above)
+        for above in (state.restarts.lives.get(key, ()) if path else ())
+        if above != path
+    )
 
 
 def _is_under_way(state: State, key: GroupKey, path: str) -> bool:
@@ -303,12 +323,15 @@ def _denial(state: State, key: GroupKey, path: str) -> str:
     life = state.restarts.get(key, path)
     if life is None:
         return ""
-    name = f"{path} of pod group {key}" if path else f"pod group {key}"
     if life.is_held:
-        return f"{name} is being restarted"
+        return f"{_name(key, path)} is being restarted"
     if life.short_since is not None:
-        return f"{name} has lost members, and is restarted if they are not replaced"
+        return f"{_name(key, path)} has lost members, and is restarted if they are not replaced"
     return ""
+
+
+def _name(key: GroupKey, path: str) -> str:
+    return f"{path} of pod group {key}" if path else f"pod group {key}"
 
 
 def held_copies(state: State, info: PodGroupInfo) -> dict[str, str]:
@@ -340,24 +363,14 @@ def awaited(state: State, gang: Gang, info: PodGroupInfo) -> str:
     return f": pod {pod.name}{where} {how}{more}"
 
 
-def _try_start(state: State, gang: Gang, key: GroupKey, path: str) -> None:
-    """End the restart of a group, or of a part of it, once nothing stands in its way."""
-    gone_at = partial(_gone_at, state, gang, key, path)
-    state.restarts.try_start(key, gone_at=gone_at, now=state.records.now, path=path)
-
-
-def _gone_at(state: State, gang: Gang, key: GroupKey, path: str, until: float) -> float:
+def _gone_at(part: _Part, until: float) -> float:
     """Return until when old pods are waited for, after a backoff that ends at *until*."""
-    left = _leaving(gang, key, path)
+    left = _leaving(part.gang, part.key, part.path)
     if any(record.state is not MemberState.TERMINATING for record in left):
         return math.inf
-    info = state.records.registry.get(key)
-    policy = None if info is None else info.tree.restarted.get(path)
-    if policy is None and info is not None and info.spec is not None:
-        policy = info.spec.restart
     deleted = [record.pod.deleted_at for record in left]
     ended_at = max((until if at is None else at for at in deleted), default=-math.inf)
-    return (policy or RestartPolicy()).longest_backoff + ended_at
+    return (part.policy or RestartPolicy()).longest_backoff + ended_at
 
 
 def _leaving(gang: Gang, key: GroupKey, path: str) -> list[PodRecord]:
@@ -373,47 +386,12 @@ def _leaving(gang: Gang, key: GroupKey, path: str) -> list[PodRecord]:
 
 def _members(gang: Gang, key: GroupKey, path: str) -> list[PodRecord]:
     """Return the pods of a group, of a part of it, or below a group of groups. O(members)."""
-    groups = {info.key for info in _below(gang, key)} or {key}
+    groups = {info.key for info in _below(gang, key)}
     members = gang.members.values()
     return [r for r in members if r.info and r.info.key in groups and is_within(r.role, path)]
 
 
 def _below(gang: Gang, key: GroupKey) -> list[PodGroupInfo]:
-    """Return the groups of pods below a group of groups. O(groups x levels)."""
-    infos = gang.infos.values() if gang.is_tree else ()
-    return [info for info in infos if any(spec.key == key for spec in info.above)]
-
-
-def _standing_children(gang: Gang, sub: SubGroup, held: Collection[MemberState]) -> int:
-    """Return how many children of a group of groups meet their minima. O(sub groups)."""
-    return sum(_lacks(gang, child, held) <= 0 for child in sub.children)
-
-
-def _lacks(gang: Gang, sub: SubGroup, held: Collection[MemberState]) -> int:
-    """Return how many members a group lacks, or one of groups. O(sub groups)."""
-    if sub.group is None:
-        below = sorted(max(_lacks(gang, child, held), 0) for child in sub.children)
-        return sum(below[: sub.wanted])
-    info = gang.infos.get(sub.group)
-    if info is None or info.min_available is None:
-        return max(least_needed(sub, lambda each: each.least), 1)
-    return info.stands(held, pending=()).needed
-
-
-def _scheduled(info: PodGroupInfo, sub: SubGroup, held: Collection[MemberState] = HOLDING) -> int:
-    """Return how many members of a group, or of a part of it, hold nodes. O(leaves)."""
-    if not sub.key:
-        return info.scheduled
-    return sum(info.members.in_states(held, leaf.role) for leaf in sub.leaves)
-
-
-def _is_whole(info: PodGroupInfo, sub: SubGroup) -> bool:
-    """Return whether enough members are bound, or have succeeded. O(sub groups)."""
-    tree = sub if sub.key else None
-    return info.min_available is not None and info.stands(_BOUND, pending=(), tree=tree).is_met
-
-
-def _is_short(info: PodGroupInfo, path: str, minimum: GroupMinimum) -> bool:
-    """Return whether too few members for a minimum hold a node, or have succeeded."""
-    tree = minimum.part(path)
-    return tree is not None and not info.stands(pending=(), tree=tree).is_met
+    """Return the groups of pods below a group of groups, or that group. O(groups x levels)."""
+    infos = gang.infos.values()
+    return [info for info in infos if key == info.key or any(s.key == key for s in info.above)]
