@@ -18,6 +18,7 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     PodGroupUpdated,
+    PodPhase,
     RestartLimitReached,
     RestartPolicy,
     Role,
@@ -433,3 +434,23 @@ def test_group_of_groups_without_a_child_does_not_keep_its_parent_running() -> N
     story.delete("a0", "b0")
     settle(story)
     assert {each.group for each in story.of(GroupRestarted)} == {KEY}
+
+
+@each_way
+def test_restart_of_a_group_of_groups_is_not_counted_for_those_within_it(way: Way) -> None:
+    story = Story(lambda c: presets.gang(c, can_evict=True), way)
+    story.tell(NodeAdded(make_node("n", cpu=9)))
+    story.tell(PodGroupAdded(PodGroup(name="serve", min_groups=1, restart=ALONE)))
+    story.tell(PodGroupAdded(PodGroup(name="a", min_groups=1, parent=KEY, restart=ALONE)))
+    child = PodGroup(name="ax", min_available=2, parent=GroupKey("default/a"))
+    story.tell(PodGroupAdded(child))
+    story.add(*(make_pod(f"ax{n}", group="ax", cpu=1) for n in range(2)))
+    story.decide()
+    story.run(until=100.0)
+    story.interrupt()
+    story.update("ax0", phase=PodPhase.FAILED)
+    settle(story)
+    story.add(*(make_pod(f"new{n}", group="ax", cpu=1) for n in range(2)))
+    story.run(until=111.0)
+    assert [each.group for each in story.of(GroupRestarted)] == [KEY]
+    assert {"new0", "new1"} <= story.bound.keys(), "nothing waits for the inner one"

@@ -26,7 +26,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import Final, final
 
@@ -170,8 +170,10 @@ def judge(state: State, gang: Gang) -> None:
 
     Runtime complexity: O(sub groups); O(members) for what is restarted.
     """
+    registry = state.records.registry
     for part in _parts(state, gang):
-        if part.tree.group is None or not _is_under_way_above(state, part.infos[0], part.path):
+        above = registry.above(part.key) if part.tree.group is None else part.infos[0].above
+        if not _is_under_way_above(state, part.key, above, part.path):
             _judge_part(state, part)
 
 
@@ -281,17 +283,17 @@ def forget(state: State, key: GroupKey) -> None:
 
 def is_under_way(state: State, info: PodGroupInfo) -> bool:
     """Return whether a group, or one above it, is being restarted, or may be. O(levels)."""
-    return _is_under_way(state, info.key, "") or _is_under_way_above(state, info)
+    return _is_under_way(state, info.key, "") or _is_under_way_above(state, info.key, info.above)
 
 
-def _is_under_way_above(state: State, info: PodGroupInfo, path: str = "") -> bool:
+def _is_under_way_above(
+    state: State, key: GroupKey, above: Iterable[PodGroup], path: str = ""
+) -> bool:
     """Return whether what a group, or a part of it, belongs to is restarted, or may be."""
-    key = info.key
-    return any(_is_under_way(state, spec.key, "") for spec in info.above) or any(
-        is_within(path, above) and _is_under_way(state, key, above)
-        for above in (state.restarts.lives.get(key, ()) if path else ())
-        if above != path
-    )
+    paths = [each for each in state.restarts.lives.get(key, ()) if each != path] if path else []
+    parts = [(spec.key, "") for spec in above]
+    parts += [(key, each) for each in paths if is_within(path, each)]
+    return any(_is_under_way(state, *part) for part in parts)
 
 
 def _is_under_way(state: State, key: GroupKey, path: str) -> bool:
