@@ -225,3 +225,16 @@ def test_share_that_is_no_number_is_an_error_that_names_the_account() -> None:
     order.share = lambda _account, _usage: 0.0
     run.decide()
     assert run.started == ["a"]
+
+
+def test_usage_that_a_snapshot_shows_is_dealt_with_by_the_first_call_after_it() -> None:
+    run = Run(FairShare({"a": 1, "b": 1}), cpus=2)
+    for name, team in (("a0", "a"), ("b0", "b"), ("a1", "a"), ("b1", "b")):
+        run.submit(name, team, 1)
+    run.decide()
+    run.scheduler.restore(run.scheduler.snapshot())
+    run.scheduler._check()
+    run.end("a0")
+    run.decide()
+    run.scheduler._check()
+    assert run.started == ["a0", "b0", "a1"]

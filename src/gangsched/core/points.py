@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, final
 
 from attrs import evolve
 
+from gangsched.core.records.current_call import CurrentCall
 from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind, VolumeChoice
@@ -61,19 +62,19 @@ _UNRESERVE: Final = (RejectGroup, EvictGroup, type(None))
 class Points:
     """The points of a profile that are about pods and groups.
 
-    Attributes:
+    Args:
         profile: The plugins.
-        deferred: The errors that the current call raises at its end.
+        call: Gets the errors that are deferred.
     """
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, call: CurrentCall) -> None:
         self.profile = profile
         readers = profile.having("objects_read")
         judging = (*profile.filter, *profile.score)
         self._ending: Final = profile.having("pod_ended")
         self._requesting: Final = profile.having("group_requests")
         self._event_driven: Final = [p for p in readers if any(p is each for each in judging)]
-        self.deferred: list[GangschedError] = []
+        self._call = call
 
     # The queue ----------------------------------------------------------------------------------
 
@@ -86,7 +87,7 @@ class Points:
             if key is None:
                 raise calls.returned(plugin, "queue_sort", entity.pod, answer)
         except GangschedError as error:
-            self.deferred.append(error)
+            self._call.errors.append(error)
             return sort_keys.last(entity)
         return key
 
@@ -129,7 +130,7 @@ class Points:
             found = calls.first_refusal(plugins, "pre_enqueue", pod, pod, group, now=now)
             return None if found is None else found[1]
         except GangschedError as error:
-            self.deferred.append(error)
+            self._call.errors.append(error)
             return Unschedulable(str(error))
 
     # A cycle ------------------------------------------------------------------------------------
@@ -201,7 +202,7 @@ class Points:
                     plugin, "unreserve", record.pod, _UNRESERVE, *args, cause=cause, now=now
                 )
             except GangschedError as error:
-                self.deferred.append(error)
+                self._call.errors.append(error)
             else:
                 verdict = verdict or answer
         return verdict
@@ -254,7 +255,7 @@ class Points:
                 args = (record.pod, record.node)
                 calls.call(plugin, "post_bind", record.pod, type(None), *args, now=now)
             except GangschedError as error:
-                self.deferred.append(error)
+                self._call.errors.append(error)
 
     def pod_ended(self, pod: Pod, now: float) -> bool:
         """Tell every plugin that a bound pod has ended; return whether one may accept more."""
@@ -263,7 +264,7 @@ class Points:
             try:
                 wakes |= calls.call(plugin, "pod_ended", pod, bool, pod, pod.node_name, now=now)
             except GangschedError as error:
-                self.deferred.append(error)
+                self._call.errors.append(error)
         return wakes
 
     def concerned(
@@ -322,7 +323,7 @@ class Points:
             try:
                 found += self.concerned(point, (plugin,), pod, None)
             except GangschedError as error:
-                self.deferred.append(error)
+                self._call.errors.append(error)
         return found
 
     def _with_volumes(self, bind: Bind, pod: Pod) -> Bind:
@@ -351,7 +352,7 @@ class Points:
                 if type(answer) is bool:
                     raise calls.returned(rule, "members_needed", group, answer)
             except GangschedError as error:
-                self.deferred.append(error)
+                self._call.errors.append(error)
             else:
                 return answer
         return quorum.members_needed(group, policy or MatchPolicy.ONCE_SATISFIED)
@@ -378,7 +379,7 @@ class Points:
             try:
                 answer: Resources = calls.call(plugin, "group_requests", group, Resources, group)
             except GangschedError as error:
-                self.deferred.append(error)
+                self._call.errors.append(error)
             else:
                 wanted = wanted + answer if wanted else answer
         return wanted
@@ -388,7 +389,7 @@ class Points:
         try:
             return ask()
         except GangschedError as error:
-            self.deferred.append(error)
+            self._call.errors.append(error)
             return fallback
 
 

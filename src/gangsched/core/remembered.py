@@ -83,8 +83,9 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         dropped="events given_back",
     ),
     "CurrentCall": Fields(
-        written={"out": "SnapshotRow.effects"},
-        dropped="asked is_over lost pods_changed pods_tried refused removed seen touched",
+        written={"errors": "SnapshotRow.errors", "out": "SnapshotRow.effects"},
+        dropped="asked ended is_over lost pods_changed pods_tried refused removed seen touched"
+        " used",
     ),
     "Records": Fields(
         row="SnapshotRow",
@@ -98,14 +99,13 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
             "pods": "SnapshotRow.pods",
         },
         derived="_on gang_of guard holds notes_departed priorities terminating usage",
-        made="_carried _sign account_of counts notes_ended notes_used quotas registry selections"
-        " table tenancy waiting",
-        dropped="_lifted _lifted_holds _planned ended used",
+        made="_carried _sign account_of call counts notes_ended notes_used quotas registry"
+        " selections table tenancy waiting",
+        dropped="_lifted _lifted_holds _planned",
         shown="pods",
     ),
     "Points": Fields(
-        written={"deferred": "SnapshotRow.errors"},
-        made="_ending _event_driven _requesting profile",
+        made="_call _ending _event_driven _requesting profile",
     ),
     "Gains": Fields(
         written={

@@ -452,7 +452,7 @@ class Scheduler(SchedulerView):
             try:
                 intake.take_in(state, event)
             except GangschedError as error:
-                state.points.deferred.append(error)
+                state.call.errors.append(error)
 
     def _end(self) -> tuple[Effect, ...]:
         state, call = self._state, self._state.call
@@ -462,10 +462,10 @@ class Scheduler(SchedulerView):
         effects, call.out = tuple(call.out), []
         call.asked, call.is_over = None, True
         call.seen.clear()
-        deferred, state.points.deferred = state.points.deferred, []
-        if deferred:
+        errors, call.errors = call.errors, []
+        if errors:
             call.out = list(effects)  # the next call returns them
-            raise deferred[0]
+            raise errors[0]
         return effects
 
     def _check(self) -> None:

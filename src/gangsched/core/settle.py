@@ -67,15 +67,15 @@ def settle_all(state: State) -> None:
             nominations.review(state)
         if call.lost:
             lost_nodes.judge(state)
-        if records.ended:
+        if call.ended:
             pod_ends.tell(state)
         if call.refused:
             _reject_refused(state)
         if not call.touched:
             if has_quotas:
                 accounts.ask_waiting(state)
-            if records.used:
-                used, records.used = records.used, {}
+            if call.used:
+                used, call.used = call.used, {}
                 state.queue.used(used)
         if call.touched:
             _settle_touched(state)

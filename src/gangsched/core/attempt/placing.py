@@ -118,7 +118,7 @@ def is_within_bounds(state: State, demand: Demand) -> bool:
             if known:
                 bounds[pod_class] = min(known)
     except GangschedError as error:
-        state.points.deferred.append(error)
+        state.call.errors.append(error)
         return True
     return not bounds or demand.could_fit(bounds)
 

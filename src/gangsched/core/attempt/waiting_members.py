@@ -33,7 +33,7 @@ def recheck(state: State, gang: Gang) -> None:
         if not again.is_blocked and ready and (not kept or is_quorum_without(state, ready, kept)):
             prepared = prepare(state, ready, kept)
     except GangschedError as error:
-        state.points.deferred.append(error)
+        state.call.errors.append(error)
         return
     for record in members:
         if record.seq in again.refused:

@@ -23,7 +23,7 @@ __all__ = ["accept_more", "tell"]
 
 def tell(state: State) -> None:
     """Tell the plugins of the pods that have ended, and try again what they may accept now."""
-    ended, state.records.ended = state.records.ended, []
+    ended, state.call.ended = state.call.ended, []
     wakes = False
     for pod in ended:
         record = state.records.pods.get(pod.uid)

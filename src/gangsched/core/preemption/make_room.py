@@ -88,7 +88,7 @@ def conclude(state: State, gang: Gang) -> None:
     try:
         _preempt(state, gang, demand, reach)
     except GangschedError as error:
-        state.points.deferred.append(error)
+        state.call.errors.append(error)
 
 
 def _preempt(state: State, gang: Gang, demand: Demand, reach: Reach) -> None:

@@ -72,6 +72,6 @@ class ExpectedEnds:
         end = expected_end(self._state, record)
         if end < math.inf:
             heappush(self._heap, (end, record.uid))
-        deferred = self._state.points.deferred
+        deferred = self._state.call.errors
         if deferred:
             raise deferred[0]

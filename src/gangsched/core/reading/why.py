@@ -80,11 +80,11 @@ def asked(state: State, question: Callable[[], _Answer]) -> _Answer:
     """
     # errors of plugins are deferred to the end of a call, and a question is none: so those that it
     # caused are taken out again, and the first one is raised here
-    deferred = len(state.points.deferred)
+    deferred = len(state.call.errors)
     answer = question()
-    if len(state.points.deferred) > deferred:
-        error = state.points.deferred[deferred]
-        del state.points.deferred[deferred:]
+    if len(state.call.errors) > deferred:
+        error = state.call.errors[deferred]
+        del state.call.errors[deferred:]
         raise error
     return answer
 

@@ -18,6 +18,7 @@ from gangsched.core.evaluation.selections import Selections
 from gangsched.core.nodes.hold import Hold
 from gangsched.core.nodes.node_table import Needs, NodeTable
 from gangsched.core.nodes.views import NodeView
+from gangsched.core.records.current_call import CurrentCall
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.records.quota_ledger import QuotaLedger
 from gangsched.core.records.tenancy import Tenancy
@@ -64,6 +65,7 @@ class Records:
         carried: Returns the terms that a pod carries to its node.
         selections: The selectors of known pods.
         sign: Returns what static plugins read of a node; see ``NodeTable.set``.
+        call: What the current call has gathered; the mover adds to it.
         quotas: Counts what members of groups hold; None for no quotas.
         account_of: Returns the account on which a pod runs; its namespace by default.
 
@@ -80,9 +82,7 @@ class Records:
         confirmed: The nodes that were read since a restore found other nodes; None for all of them.
             Any other one may have changed meanwhile, though it is known as it is.
         departed: The pods that left nodes, if they are noted; the empty name for a hold.
-        ended: The pods that ended after they were bound, if they are noted.
         usage: By account, what its pods hold of each resource.
-        used: The accounts of which that has changed, if they are noted.
         now: The current instant.
         step: Counts cycles; 0 stands for before all of them.
     """
@@ -94,9 +94,11 @@ class Records:
         carried: Callable[[Pod], tuple[CarriedTerm, ...]],
         selections: Selections,
         sign: Callable[[Node], Hashable],
+        call: CurrentCall,
         quotas: QuotaLedger | None = None,
         account_of: Callable[[Pod], str] = attrgetter("namespace"),
     ) -> None:
+        self.call = call
         self._carried = carried
         self.selections: Selections = selections
         self._sign = sign
@@ -112,7 +114,6 @@ class Records:
         self.waiting: WaitingMap = WaitingMap()
         self.usage: dict[str, dict[int, int]] = {}
         self.notes_used = False
-        self.used: dict[str, None] = {}
         self.holds: dict[Hold, None] = {}
         self.terminating: dict[PodUID, PodRecord] = {}
         self.priorities: dict[int, int] = {}
@@ -123,7 +124,6 @@ class Records:
         self.departed: list[PodUID] = []
         self.now: float = -math.inf
         self.notes_ended = False
-        self.ended: list[Pod] = []
         self.step = 1
         self.attempt_floor: int = 0
         self._numbers = 0
@@ -194,7 +194,7 @@ class Records:
     def _note_ended(self, record: PodRecord) -> None:
         """Note that a pod that was bound uses its node no longer, if it has ended."""
         if record.state in OVER and record.pod.node_name is not None:
-            self.ended.append(record.pod)
+            self.call.ended.append(record.pod)
 
     def add(self, record: PodRecord) -> None:
         """Add a pod, which has joined its group; its state is set by ``move``. O(1)."""
@@ -341,7 +341,7 @@ class Records:
         if not used[0]:
             del self.usage[record.account]
         if self.notes_used:
-            self.used[record.account] = None
+            self.call.used[record.account] = None
         if record.info is not None and self.quotas.is_used:
             requests = record.pod.requests
             before, after = (NOTHING, requests) if sign > 0 else (requests, NOTHING)

@@ -117,8 +117,8 @@ class ReservedPlan:
                 if term.weight is None and any(term.pods.may_match(*e) for e in self._labels):
                     keys.add(term.topology_key)
         except GangschedError as error:
-            if not state.points.deferred:
-                state.points.deferred.append(error)
+            if not state.call.errors:
+                state.call.errors.append(error)
             anywhere = True
         return _Where(frozenset(keys), anywhere) if keys or anywhere else None
 

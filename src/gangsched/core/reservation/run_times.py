@@ -64,10 +64,10 @@ def end_of(state: State, pod: Pod, started_at: float | None) -> float:
 
 def _refused(state: State, pod: Pod, problem: str, cause: Exception | None = None) -> float:
     """Keep the first problem of a call with run times for its end; the end of a pod is unknown."""
-    if not state.points.deferred:
+    if not state.call.errors:
         error = PluginError("run_times", "expected_end", pod.key, problem)
         error.__cause__ = cause
-        state.points.deferred.append(error)
+        state.call.errors.append(error)
     return math.inf
 
 

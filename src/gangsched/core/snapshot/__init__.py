@@ -66,7 +66,7 @@ def to_state(blank: State, data: object) -> SnapshotRow:
     except (ArithmeticError, AssertionError, LookupError, RecursionError) as error:
         expected = f"consistent: {error!r}"
         raise InvalidValueError("snapshot", "a snapshot", expected) from error
-    deferred = blank.points.deferred
+    deferred = blank.call.errors
     if deferred:
         raise deferred[0]
     deferred.extend(row.error() for row in rows.errors)

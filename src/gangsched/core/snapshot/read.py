@@ -70,6 +70,7 @@ def read_into(state: State, rows: SnapshotRow) -> None:
         state.records.quotas.take_returned()
         _read_gains(state, rows)
     state.call.out += rows.effects
+    state.call.is_over = False
 
 
 def _read_counters(state: State, rows: SnapshotRow) -> None:

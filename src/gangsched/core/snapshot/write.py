@@ -84,7 +84,7 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         no_plans=tuple(g.key for g in records.gangs.values() if g.no_plan_at == state.mark),
         backfill=written_backfill(state),
         effects=tuple(state.call.out),
-        errors=tuple(_error(error) for error in state.points.deferred),
+        errors=tuple(_error(error) for error in state.call.errors),
         **kept("Records", records),
     )
 
@@ -175,10 +175,10 @@ def _is_current(state: State, gang: Gang) -> bool:
     """
     if gang.place is not QueuePlace.BACKOFF:
         return True
-    deferred = len(state.points.deferred)
+    deferred = len(state.call.errors)
     found = demand_of(state, gang)
-    is_known = len(state.points.deferred) == deferred
-    del state.points.deferred[deferred:]
+    is_known = len(state.call.errors) == deferred
+    del state.call.errors[deferred:]
     return is_known and found is gang.demand
 
 

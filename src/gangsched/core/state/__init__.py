@@ -17,9 +17,9 @@ from gangsched.core.points import Points
 from gangsched.core.queue import Queue
 from gangsched.core.queue.gains import Gains
 from gangsched.core.records import Records
+from gangsched.core.records.current_call import CurrentCall
 from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.records.quota_ledger import QuotaLedger
-from gangsched.core.state.current_call import CurrentCall
 from gangsched.core.state.nominated import Mark, Nominations
 from gangsched.core.state.reserved import ReservationState
 from gangsched.core.state.running_groups import Restarts
@@ -88,13 +88,14 @@ class State:
         registry = PodGroupRegistry(
             settings.group_grace, strict_priorities=settings.strict_priorities
         )
-        self.points: Points = Points(settings.profile)
+        self.call: CurrentCall = CurrentCall()
+        self.points: Points = Points(settings.profile, self.call)
         self.evaluator: Evaluator = Evaluator(
             self.table, settings.profile, settings.placement, settings.cluster
         )
         self.records: Records = Records(
             *(self.table, registry, self.evaluator.carried, self.evaluator.selections),
-            *(self.evaluator.sign, QuotaLedger(settings.quotas)),
+            *(self.evaluator.sign, self.call, QuotaLedger(settings.quotas)),
             self.points.account if self.points.has_accounts else attrgetter("namespace"),
         )
         if settings.placement is not PlacementStrategy.SPREAD:
@@ -108,7 +109,6 @@ class State:
         self.spares: Spares = Spares()
         self.reservation: ReservationState = ReservationState(settings.backfill)
         self.events = 0
-        self.call: CurrentCall = CurrentCall()
         self.had_terms = False
         self.gains: Gains = Gains()
         self.giving_way = 0

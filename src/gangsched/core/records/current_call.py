@@ -2,7 +2,8 @@
 
 Invariants (checked by ``_check``):
   I1  of a call that is over nothing is left but, if it raised at its end, its effects. If it raised
-      before, the next one deals with all that is left; a fork has it, too.
+      before, the next one deals with all that is left; a fork has it, too. So has a restored
+      scheduler what reading the snapshot has gathered.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 from typing import final
 
 from gangsched.core.records.gang import Gang, LostNode
-from gangsched.errors import InternalError
+from gangsched.errors import GangschedError, InternalError
 from gangsched.events import Effect
-from gangsched.model import GroupKey, PodUID
+from gangsched.model import GroupKey, Pod, PodUID
 
 __all__ = ["CurrentCall"]
 
@@ -31,8 +32,12 @@ class CurrentCall:
         lost: Pods that an event took off the nodes they were assumed on, until plugins are told.
         refused: Waiting pods that a plugin refused when it was asked again, with the reason.
         removed: Groups that lost their last pod.
+        ended: The pods that ended after they were bound, if they are noted.
+        used: The accounts of which the usage has changed, if they are noted.
+        errors: What plugins raised in steps that cannot be undone; it is raised at the end.
         seen: What was asked about pods before the current event changed anything; see ``intake``.
-        is_over: Whether the call has dealt with all of it; False after it has raised before.
+        is_over: Whether the call has dealt with all of it; False after it has raised before, and
+            after a restore.
     """
 
     def __init__(self) -> None:
@@ -43,6 +48,9 @@ class CurrentCall:
         self.lost: list[LostNode] = []
         self.refused: dict[PodUID, str] = {}
         self.removed: dict[GroupKey, None] = {}
+        self.ended: list[Pod] = []
+        self.used: dict[str, None] = {}
+        self.errors: list[GangschedError] = []
         self.seen: dict[PodUID, object] = {}
         self.is_over = True
 
