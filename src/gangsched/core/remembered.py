@@ -157,8 +157,8 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
             "no_plan_at": "SnapshotRow.no_plans",
             "place": "GangRow.place",
         },
-        derived="account agrees counted_priority handle is_bundle is_tree leaves members on_nodes"
-        " pending sort_key tree tried waiting",
+        derived="account counted_priority handle is_bundle is_tree leaves members on_nodes"
+        " pending problem sort_key tree tried waiting",
         dropped="classes_of span told_all untold",
         shown="infos key",
     ),

@@ -35,7 +35,6 @@ from gangsched.core.attempt.pending_members import (
     demand_of,
     lacks_no_member,
     split,
-    waits_for,
 )
 from gangsched.core.attempt.waiting_members import recheck
 from gangsched.core.moves import attempt_steps, lost_nodes, notices, pod_ends
@@ -47,6 +46,7 @@ from gangsched.core.state import State
 from gangsched.events import GroupRemoved
 from gangsched.model import GroupKey
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.families import waits_for
 from gangsched.primitives.gang_tree import HOST
 from gangsched.primitives.group_info import PodGroupInfo
 
@@ -321,9 +321,8 @@ def _family_denied(state: State, gang: Gang) -> _Denied | None:
     if gang.waiting or split(state, gang) != ([], []):
         return None
     info = gang.infos[first[0][0]]
-    problem = bundle_problem(state, gang)
     held = next(filter(None, (restarts.denial(state, gang.infos[key]) for key, _one in first)), "")
-    reason = problem[1] if problem is not None else held or copy_problem(state, gang)
+    reason = bundle_problem(state, gang) or held or copy_problem(state, gang)
     return info, reason, reason
 
 
@@ -346,11 +345,14 @@ def _bundle_denied(state: State, gang: Gang) -> _Denied | None:
             return denied
     if gang.waiting or split(state, gang) != ([], []):
         return None
-    problem = None if denied else bundle_problem(state, gang)
-    if problem is not None:
-        return *problem, restarts.denial(state, problem[0])
-    part = "" if denied else copy_problem(state, gang)
-    return (gang.infos[min(gang.infos)], part, part) if part else denied
+    if denied is not None:
+        return denied
+    info = gang.infos[min(gang.infos)]
+    problem = bundle_problem(state, gang)
+    if problem:
+        return info, problem, restarts.denial(state, info)
+    part = copy_problem(state, gang)
+    return (info, part, part) if part else None
 
 
 def _first_members(gang: Gang) -> dict[GroupKey, PodRecord]:

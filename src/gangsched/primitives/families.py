@@ -1,4 +1,4 @@
-"""Families: the groups below one root, by the parents that their specifications state.
+"""Families: the groups below one root, by the parents that they state; and bundles.
 
 Rules:
   R1  a family starts together: of the children of each group of groups as many as it wants, and
@@ -11,7 +11,7 @@ Source: CompositePodGroup (KEP-6012).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from attrs import evolve
@@ -20,7 +20,7 @@ from gangsched.model import GroupKey, PodGroup
 from gangsched.primitives.gang_tree import SubGroup, group_tree, kept_apart, under, within
 from gangsched.primitives.registry import PodGroupRegistry
 
-__all__ = ["AWAITS_GROUPS", "family_problem", "family_tree"]
+__all__ = ["AWAITS_GROUPS", "bundle_problem", "family_problem", "family_tree", "waits_for"]
 
 AWAITS_GROUPS: Final = "waiting for pod group"
 """How a reason begins that names another group, which has to start together with one."""
@@ -112,3 +112,25 @@ def _below(registry: PodGroupRegistry, spec: PodGroup, levels: int = 1) -> Itera
         if child is not None:
             yield child
             yield from _below(registry, child, levels + 1)
+
+
+def bundle_problem(registry: PodGroupRegistry, names: Iterable[GroupKey]) -> str:
+    """Return why some groups are no bundle: one is missing, or does not name the others; or ``""``.
+
+    Args:
+        registry: The groups.
+        names: All groups that any of them names, themselves included.
+    """
+    bundle = set(names)
+    for name in sorted(bundle):
+        spec = registry.spec(name)
+        if spec is None:
+            return waits_for(name, "it does not exist")
+        if {name, *spec.bundle} != bundle:
+            return f"pod group {name} names another bundle"
+    return ""
+
+
+def waits_for(group: str, reason: str) -> str:
+    """Return why a bundle waits for a group of it; ``why`` leaves the group out of its own."""
+    return f"{AWAITS_GROUPS} {group} of its bundle: {reason}"

@@ -23,7 +23,7 @@ from gangsched.core.state import State
 from gangsched.core.state.running_groups import is_within
 from gangsched.model import GroupKey
 from gangsched.options.scheduling_unit import SchedulingUnit
-from gangsched.primitives.families import AWAITS_GROUPS, family_problem
+from gangsched.primitives.families import AWAITS_GROUPS, waits_for
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.quorum import brings_nearer
@@ -38,7 +38,6 @@ __all__ = [
     "lacks_no_member",
     "split",
     "unit_is_whole",
-    "waits_for",
 ]
 
 
@@ -137,11 +136,11 @@ def _split_family(
     Members beyond the minimum of one group wait for the minimum of another.
     """
     needed = lacking(state, gang, lacks)
-    if not gang.agrees:  # what runs goes on
+    if gang.problem:  # what runs goes on
         return [r for r in pending if r.info is not None and r.info.was_scheduled], []
     if least_needed(gang.tree, by_key(needed)) <= 0:
         return pending, []
-    if bundle_problem(state, gang) is None:
+    if not bundle_problem(state, gang):
         return [], pending
     # what runs gets back what it has lost, and no more
     back = [r for r in pending if r.info is not None and r.info.was_scheduled]
@@ -156,7 +155,7 @@ def _split_bundle(
         resting = {key for key, info in gang.infos.items() if rests(state, info)}
         pending = [r for r in pending if r.info is None or r.info.key not in resting]
     alone = [r for r in pending if r.info is None or r.info.key in alone_groups]
-    if bundle_problem(state, gang) is not None:
+    if bundle_problem(state, gang):
         return alone, []
     return alone, [r for r in pending if r.info is not None and r.info.key not in alone_groups]
 
@@ -327,30 +326,23 @@ def unit_is_whole(state: State, gang: Gang) -> bool:
 # Bundles ---------------------------------------------------------------------------------------
 
 
-def bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
-    """Return why the groups of a bundle cannot start together yet; None if they can."""
-    if not gang.is_bundle:
-        return None
-    info = gang.infos[min(gang.infos)]  # a restored scheduler met them in another order
+def bundle_problem(state: State, gang: Gang) -> str:
+    """Return why the groups of a gang cannot start together yet; ``""`` if they can."""
+    if gang.problem or not gang.is_bundle:
+        return gang.problem
     if gang.is_tree:
-        problem = _family_problem(state, gang)
-        return (info, problem) if problem else None
-    if not gang.agrees:
-        return info, _disagreement(state, gang)
+        return _family_problem(state, gang)
     for tree in gang.tree.children:
         other = gang.infos.get(GroupKey(tree.key))
         if other is None or not (other.was_scheduled or other.is_complete):
             has_some = other is not None and other.unscheduled
             lacks = "it is incomplete" if has_some else "it has no pending members"
-            return info, waits_for(tree.key, lacks)
-    return None
+            return waits_for(tree.key, lacks)
+    return ""
 
 
 def _family_problem(state: State, gang: Gang) -> str:
     """Return why the groups below a root cannot start together yet; ``""`` if they can."""
-    if not gang.agrees:
-        unclear = state.settings.levels.problem
-        return family_problem(state.records.registry, GroupKey(gang.tree.key), unclear)
     needed, pending = lacking(state, gang), Counter([r.leaf for r in gang.pending.values()])
 
     def may_start(tree: SubGroup) -> bool:
@@ -366,19 +358,3 @@ def _family_problem(state: State, gang: Gang) -> str:
             return f"{AWAITS_GROUPS}s whose parent is {tree.key}: {some} can start"
         tree = next(child for child in tree.children if child not in able)
     return ""
-
-
-def waits_for(group: str, reason: str) -> str:
-    """Return why a bundle waits for a group of it; ``why`` leaves the group out of its own."""
-    return f"{AWAITS_GROUPS} {group} of its bundle: {reason}"
-
-
-def _disagreement(state: State, gang: Gang) -> str:
-    names = sorted({n for i in gang.infos.values() if i.spec for n in (i.key, *i.spec.bundle)})
-    for name in names:
-        spec = state.records.registry.spec(name)
-        if spec is None:
-            return waits_for(name, "it does not exist")
-        if sorted({name, *spec.bundle}) != names:
-            return f"pod group {name} names another bundle"
-    return "the minimum of a group of its bundle is unknown"

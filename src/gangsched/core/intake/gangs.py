@@ -10,7 +10,7 @@ from gangsched.core.records.gang import Gang
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Pod
 from gangsched.primitives.counters import MemberState
-from gangsched.primitives.families import family_problem, family_tree
+from gangsched.primitives.families import bundle_problem, family_problem, family_tree
 from gangsched.primitives.gang_tree import REGULAR, SubGroup, group_tree, under
 from gangsched.primitives.group_info import PodGroupInfo
 
@@ -66,11 +66,11 @@ def grow_tree(state: State, gang: Gang) -> None:
     that go alone stay within the domain of their group.
     """
     infos, registry = gang.infos, state.records.registry
-    tree, agrees = REGULAR, True
+    tree, problem = REGULAR, ""
     if infos and gang.is_tree:
         root = GroupKey(gang.key.removeprefix("tree:"))
         problem = family_problem(registry, root, state.settings.levels.problem)
-        tree, agrees = family_tree(registry, root), not problem
+        tree = family_tree(registry, root)
         for info in infos.values():
             info.above = registry.above(info.key)
             info.derive()
@@ -78,15 +78,14 @@ def grow_tree(state: State, gang: Gang) -> None:
         (info,) = infos.values()
         tree = info.tree
     elif infos:
-        specs = {key: info.spec for key, info in infos.items()}
-        named = {*specs, *(name for spec in specs.values() if spec for name in spec.bundle)}
-        specs |= {key: registry.spec(key) for key in named}
-        agrees = all(spec and {key, *spec.bundle} == named for key, spec in specs.items())
-        children = sorted(named if agrees else infos)
-        trees = tuple([under(group_tree(key, specs[key], None), key) for key in children])
+        specs = [info.spec for info in infos.values() if info.spec is not None]
+        named = {*infos, *(name for spec in specs for name in spec.bundle)}
+        problem = bundle_problem(registry, named)
+        keys = sorted(infos if problem else named)
+        trees = tuple([under(group_tree(key, registry.spec(key), None), key) for key in keys])
         tree = SubGroup(gang.key, children=trees)
-    if tree != gang.tree or agrees != gang.agrees:
-        gang.set_tree(tree, agrees=agrees)
+    if tree != gang.tree or problem != gang.problem:
+        gang.set_tree(tree, problem)
         state.records.tenancy.renew(gang, state.records.on_nodes(), state.records.holds)
 
 

@@ -83,8 +83,7 @@ def _why_not_admitted(
 ) -> tuple[str, GroupIncomplete | None]:
     """Return what the members of a group are told, and the notice if it is incomplete."""
     present, absent = presence(state, info)
-    has_minimum = gang.is_bundle or info.min_available is not None
-    is_present = has_minimum and present >= (info.min_available or 0) and not absent
+    is_present = info.min_available is not None and present >= info.min_available and not absent
     if told:
         return told, None
     if not is_present:

@@ -22,7 +22,6 @@ from gangsched.core.state import State
 from gangsched.core.state.nominated import Nomination
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
-from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.standing import least_needed
 
 __all__ = ["EvictionUnit", "eviction_units"]
@@ -118,27 +117,16 @@ def _add_gang(gang: Gang, found: list[EvictionUnit]) -> None:
     infos = [info for info in gang.infos.values() if info.scheduled]
     if not infos:
         return
-    priority = gang.priority
+    for part in gang.parts:
+        own = [info for info in infos if part.group in (None, info.key)]
+        least = least_needed(part, lambda sub: sub.least)  # 0 if no minimum is known
+        more = sum(info.scheduled - info.waiting for info in own) - least
+        if least and more > 0 and any(info.was_scheduled for info in own):
+            _add_surplus(gang, part, more, max(info.created_at for info in own), found)
     created_at = max(info.created_at for info in infos)
-    pods, started = 0, False
-    for info in infos:
-        bound = info.scheduled - info.waiting
-        pods += bound
-        started |= info.was_scheduled
-        more = bound - (info.min_available or 0)
-        if more > 0 and info.was_scheduled and info.min_available is not None and not gang.is_tree:
-            _add_surplus(gang, _tree_of(gang, info), more, info.created_at, found)
-    if gang.is_tree and started:
-        more = pods - least_needed(gang.tree, lambda sub: sub.least)
-        _add_surplus(gang, gang.tree, more, created_at, found)
-    found.append(EvictionUnit(priority, int(started), pods, created_at, gang.seq, gang))
-
-
-def _tree_of(gang: Gang, info: PodGroupInfo) -> SubGroup:
-    """Return the tree of a group, as a part of that of its gang."""
-    if not gang.is_bundle:
-        return gang.tree
-    return next(child for child in gang.tree.children if child.group == info.key)
+    started = any(info.was_scheduled for info in infos)
+    pods = sum(info.scheduled - info.waiting for info in infos)
+    found.append(EvictionUnit(gang.priority, int(started), pods, created_at, gang.seq, gang))
 
 
 def _add_surplus(

@@ -14,7 +14,6 @@ from typing import Final, TypeAlias, TypeVar, assert_never
 from attrs import evolve
 
 from gangsched.core.admission import restarts
-from gangsched.core.attempt.pending_members import waits_for
 from gangsched.core.moves import notices
 from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.preemption import nominations
@@ -40,6 +39,7 @@ from gangsched.explain import (
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase, PodUID
 from gangsched.primitives import quorum
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.families import waits_for
 from gangsched.primitives.group_info import HOLDING, PodGroupInfo
 from gangsched.primitives.standing import Standing, least_needed, of_leaves, standing
 from gangsched.primitives.waiting import WaitingPod

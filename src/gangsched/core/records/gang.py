@@ -137,8 +137,9 @@ class Gang:
         is_tree: Whether they state that by parents.
         seq: Ascending in the order of arrival.
         infos: Its groups by key; none for a regular pod.
-        tree: What starts together, and where. ``agrees``: whether the groups of a bundle name each
-            other; while they do not, the tree has those that have members, and none starts.
+        tree: What starts together, and where.
+        problem: Why its groups make no whole, whatever their pods are; empty if they do. Until then
+            the tree of a bundle has the groups that have members, and none starts.
         members: All pods by UID.
         pending: Those that need a node.
         waiting: Those that wait on permit.
@@ -172,7 +173,6 @@ class Gang:
     __slots__ = (
         *(
             "account",
-            "agrees",
             "backoff_until",
             "began",
             "classes_of",
@@ -194,7 +194,7 @@ class Gang:
             "members",
             "no_plan_at",
         ),
-        *("no_plan_at", "on_nodes", "pending", "place"),
+        *("on_nodes", "pending", "place", "problem"),
         *("queued_at", "reason", "refused", "round", "seq", "sort_key", "span", "told_all"),
         *("tree", "tried", "untold", "waiting"),
     )
@@ -231,11 +231,11 @@ class Gang:
         self.denial = self.told_all = self.untold = ""
         self.set_tree(REGULAR)
 
-    def set_tree(self, tree: SubGroup, *, agrees: bool = True) -> None:
+    def set_tree(self, tree: SubGroup, problem: str = "") -> None:
         """Give the gang a tree, and each member its leaf; some need other classes then."""
         had_domains = bool(self.members) and bool(self.tree.exclusive_leaves)
         self.tree: SubGroup = tree
-        self.agrees: bool = agrees
+        self.problem: str = problem
         if tree.exclusive_leaves or had_domains:
             self.classes_of = -1
         self.leaves: dict[tuple[GroupKey | None, str | None], str] = {
@@ -249,6 +249,11 @@ class Gang:
         group = None if info is None else info.key
         own = self.leaves.get((group, role))
         return self.leaves.get((group, None), self.key) if own is None else own
+
+    @property
+    def parts(self) -> tuple[SubGroup, ...]:
+        """What goes on without the others once it has started: each group of a bundle, or all."""
+        return self.tree.children if self.is_bundle and not self.is_tree else (self.tree,)
 
     def path_of(self, sub: SubGroup) -> str:
         """Return the key of a sub group within the tree of its group; ``""`` above all groups."""

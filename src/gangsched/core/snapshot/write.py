@@ -156,7 +156,7 @@ def digest(gang: Gang, demand: Demand) -> str:
     # sub groups that need not start have no minimum of their own
     members = gang.in_order() if gang.tree.children else ()
     leaves = sorted((r.leaf, repr(r.pod_class and r.pod_class.signature)) for r in members)
-    asked = (gang.tree.shape, gang.agrees, demand.reach, demand.in_all, minima, leaves)
+    asked = (gang.tree.shape, not gang.problem, demand.reach, demand.in_all, minima, leaves)
     return sha256(repr(asked).encode()).hexdigest()[:32]
 
 
