@@ -123,25 +123,25 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
     ),
     # Pods and gangs -----------------------------------------------------------------------------
     "PodRecord": Fields(
-        row="PodRow",
+        row="PodRecordRow",
         kept="attempt bind_failures is_evicted is_overruled reason started_at told",
         written={
-            "cycle": "PodRow.cycle",
-            "info": "PodRow.group",
-            "node": "PodRow.node",
-            "pod": "PodRow.pod PodRow.priority PodRow.requests",
-            "pod_class": "PodRow.is_outgrown",
-            "role": "PodRow.role",
-            "round": "PodRow.round",
-            "seq": "PodRow.seq",
-            "state": "PodRow.state",
-            "uid": "PodRow.uid",
+            "cycle": "PodRecordRow.cycle",
+            "info": "PodRecordRow.group",
+            "node": "PodRecordRow.node",
+            "pod": "PodRecordRow.pod PodRecordRow.priority PodRecordRow.requests",
+            "pod_class": "PodRecordRow.is_outgrown",
+            "role": "PodRecordRow.role",
+            "round": "PodRecordRow.round",
+            "seq": "PodRecordRow.seq",
+            "state": "PodRecordRow.state",
+            "uid": "PodRecordRow.uid",
         },
         derived="account gang leaf needs slot",
         shown="info node pod role state uid",
     ),
     "CycleState": Fields(
-        written={"_scratch": "PodRow.cycle"},
+        written={"_scratch": "PodRecordRow.cycle"},
         made="_cluster _counts _group _nodes",
         dropped="bind_failures can_evict",  # set before each use
     ),
@@ -166,7 +166,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
     "PodGroupRegistry": Fields(
         written={
             "_groups": "SnapshotRow.groups",
-            "_left": "GroupRow.kept_until",
+            "_left": "PodGroupInfoRow.kept_until",
             "_numbers": "SnapshotRow.group_arrivals",
         },
         derived="_naming earliest",
@@ -174,21 +174,21 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         shown="_groups",
     ),
     "PodGroupInfo": Fields(
-        row="GroupRow",
+        row="PodGroupInfoRow",
         kept="attempt_started_at attempts backoff_until complete_at failure failures first_seen_at"
         " is_binding key last_failure_at started_by was_scheduled",
-        written={"spec": "GroupRow.spec", "uid": "GroupRow.number"},
+        written={"spec": "PodGroupInfoRow.spec", "uid": "PodGroupInfoRow.number"},
         derived="_collected _counts _tree above claimed_min claimed_priority has_copies"
         " min_available priority roles spells_roles tried tried_by_role",
         made="claims members",
         shown="complete_at first_seen_at key spec was_scheduled",
     ),
     "PodGroupCounters": Fields(
-        written={"_collected": "GroupRow.collected"},
+        written={"_collected": "PodGroupInfoRow.collected"},
         derived="_by_role _counts _roles _states standing",
     ),
     "Claims": Fields(
-        written={"_all": "GroupRow.claims"},
+        written={"_all": "PodGroupInfoRow.claims"},
         derived="_last _minima _priorities _removed",
         shown="_all",
     ),

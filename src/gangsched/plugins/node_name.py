@@ -13,7 +13,7 @@ from typing import Final, final
 
 from attrs import frozen
 
-from gangsched.model import NodeName as Name
+from gangsched import model
 from gangsched.model import Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.protocols import CycleView, NodeView
@@ -54,7 +54,7 @@ class NodeName:
         """Return whether the pod names no node."""
         return pod.node_name is None
 
-    def nodes_named(self, pod: Pod) -> Iterable[Name] | None:
+    def nodes_named(self, pod: Pod) -> Iterable[model.NodeName] | None:
         """Return the node that the pod names; None if it names none."""
         return None if pod.node_name is None else (pod.node_name,)
 

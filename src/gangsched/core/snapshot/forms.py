@@ -25,8 +25,8 @@ from gangsched.core.snapshot.rows import (
     ErrorRow,
     GainRow,
     GangRow,
-    GroupRow,
-    PodRow,
+    PodGroupInfoRow,
+    PodRecordRow,
     RestartRow,
     SnapshotRow,
     WaitRow,
@@ -122,7 +122,7 @@ _UNSCHEDULABLE: Final = Record(
     group=optional(STR),
 )
 _GROUP: Final = Record(
-    GroupRow,
+    PodGroupInfoRow,
     key=STR,
     number=_POSITIVE,
     spec=optional(GROUP.form),
@@ -162,7 +162,7 @@ _RESTART: Final = Record(
 )
 _CHARGE: Final = Record(Charge, key=STR, amounts=RESOURCES)
 _POD: Final = Record(
-    PodRow,
+    PodRecordRow,
     uid=STR,
     seq=_POSITIVE,
     state=by_name(MemberState),

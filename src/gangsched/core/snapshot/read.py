@@ -24,7 +24,7 @@ from gangsched.core.records.gang import Gang, PodRecord
 from gangsched.core.remembered import keep, kept
 from gangsched.core.snapshot.checks import each_once, get, pairs_once, require, unique
 from gangsched.core.snapshot.read_gangs import read_gangs
-from gangsched.core.snapshot.rows import GroupRow, PodRow, SnapshotRow, WaitRow
+from gangsched.core.snapshot.rows import PodGroupInfoRow, PodRecordRow, SnapshotRow, WaitRow
 from gangsched.core.state import State
 from gangsched.core.state.running_groups import GroupLife, GroupMinimum
 from gangsched.membership import SPELLINGS, Membership
@@ -126,7 +126,7 @@ def _read_groups(state: State, rows: SnapshotRow) -> None:
             state.unread_groups[key] = None
 
 
-def _group(row: GroupRow, now: float, path: str) -> PodGroupInfo:
+def _group(row: PodGroupInfoRow, now: float, path: str) -> PodGroupInfo:
     for name in ("attempt_started_at", "last_failure_at", "complete_at"):
         at = getattr(row, name)
         require(at is None or at <= now, f"{path}.{name}", at, f"an instant until now={now!r}")
@@ -196,7 +196,7 @@ def _read_claims(state: State, rows: SnapshotRow) -> None:
 def _read_pods(state: State, rows: SnapshotRow) -> None:
     """Enter the pods, those first whose claims count first."""
     records = state.records
-    known: dict[PodUID, tuple[int, PodRow]] = {}
+    known: dict[PodUID, tuple[int, PodRecordRow]] = {}
     for n, row in enumerate(rows.pods):
         unique(known, row.uid, f"pods[{n}].uid")
         known[row.uid] = (n, row)
@@ -213,7 +213,7 @@ def _read_pods(state: State, rows: SnapshotRow) -> None:
         gang.members = dict(sorted(gang.members.items(), key=lambda each: each[1].seq))
 
 
-def _read_pod(state: State, row: PodRow, path: str) -> None:
+def _read_pod(state: State, row: PodRecordRow, path: str) -> None:
     at, now = row.started_at, state.records.now
     require(at is None or at <= now, f"{path}.started_at", at, f"an instant until now={now!r}")
     if row.pod is not None:
@@ -248,7 +248,7 @@ def _read_pod(state: State, row: PodRow, path: str) -> None:
     record.round = row.round
 
 
-def _gone(row: PodRow) -> Seen:
+def _gone(row: PodRecordRow) -> Seen:
     """Return a pod that is gone, as far as its row has it: the next call forgets it."""
     namespace = "default" if row.group is None else row.group.partition("/")[0]
     pod = Pod(
@@ -262,19 +262,19 @@ def _gone(row: PodRow) -> Seen:
     return Seen(pod, _claim(row), None, None)
 
 
-def _claim(row: PodRow) -> Membership | None:
+def _claim(row: PodRecordRow) -> Membership | None:
     """Return the claim of a pod as far as its row has it: without a minimum."""
     return None if row.group is None else Membership(row.group, None, SPELLINGS[0], row.role)
 
 
-def _is_another(row: PodRow, seen: Seen) -> bool:
+def _is_another(row: PodRecordRow, seen: Seen) -> bool:
     """Return whether a pod has become another one since; see ``intake.pods.is_another``."""
     claim = seen.claim
     mine = (None, None) if claim is None else (claim.group, claim.role)
     return (*mine, seen.pod.priority) != (row.group, row.role, row.priority)
 
 
-def _is_as_before(state: State, row: PodRow, seen: Seen) -> bool:
+def _is_as_before(state: State, row: PodRecordRow, seen: Seen) -> bool:
     """Return whether the cluster shows what a row says of a pod that is not assumed."""
     pod = seen.pod
     problem = seen.problem
@@ -290,7 +290,7 @@ def _is_as_before(state: State, row: PodRow, seen: Seen) -> bool:
     return is_same and (node is None or pod.requests == row.requests)
 
 
-def _enter(state: State, row: PodRow, seen: Seen) -> PodRecord:
+def _enter(state: State, row: PodRecordRow, seen: Seen) -> PodRecord:
     """Make the record of a pod, a member of its group that is in no state yet."""
     records, pod, claim = state.records, seen.pod, seen.claim
     info: PodGroupInfo | None = None
@@ -314,7 +314,7 @@ def _enter(state: State, row: PodRow, seen: Seen) -> PodRecord:
     return record
 
 
-def _assume(state: State, record: PodRecord, row: PodRow, path: str) -> None:
+def _assume(state: State, record: PodRecord, row: PodRecordRow, path: str) -> None:
     assert row.node is not None
     record.cycle = state.cycle(record)
     each_once((name for name, _value in row.cycle), f"{path}.cycle")

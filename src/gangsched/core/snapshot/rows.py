@@ -31,8 +31,8 @@ __all__ = [
     "ErrorRow",
     "GainRow",
     "GangRow",
-    "GroupRow",
-    "PodRow",
+    "PodGroupInfoRow",
+    "PodRecordRow",
     "RestartRow",
     "SnapshotRow",
     "WaitRow",
@@ -41,7 +41,7 @@ __all__ = [
 
 @final
 @frozen(kw_only=True)
-class GroupRow:
+class PodGroupInfoRow:
     """A ``PodGroupInfo``, with its specification as it was read last.
 
     *claims* are the members whose claims count, the first one first. *collected* has the members
@@ -91,7 +91,7 @@ class RestartRow:
 
 @final
 @frozen(kw_only=True)
-class PodRow:
+class PodRecordRow:
     """A known pod.
 
     It holds *node*, and *requests* is what it takes there. If it is only assumed there, *pod* is
@@ -215,13 +215,13 @@ class SnapshotRow:
     attempt_floor: int = 0
     nodes_digest: str = ""
     labels: tuple[str, ...] = ()
-    groups: tuple[GroupRow, ...] = ()
+    groups: tuple[PodGroupInfoRow, ...] = ()
     group_arrivals: int = 0
     restarts: tuple[RestartRow, ...] = ()
     charges: tuple[Charge, ...] = ()
     over_quota: tuple[tuple[GroupKey, str], ...] = ()
     gangs: tuple[GangRow, ...] = ()
-    pods: tuple[PodRow, ...] = ()
+    pods: tuple[PodRecordRow, ...] = ()
     waiting: tuple[WaitRow, ...] = ()
     nominations: tuple[NominationRow, ...] = ()
     spares: tuple[tuple[GroupKey, NodeName, int], ...] = ()

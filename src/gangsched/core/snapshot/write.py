@@ -22,8 +22,8 @@ from gangsched.core.snapshot.rows import (
     ErrorRow,
     GainRow,
     GangRow,
-    GroupRow,
-    PodRow,
+    PodGroupInfoRow,
+    PodRecordRow,
     RestartRow,
     SnapshotRow,
     WaitRow,
@@ -114,8 +114,8 @@ def _gains(state: State) -> tuple[GainRow, ...]:
     return tuple(GainRow(gained_at=step, taken_at=since) for step, since in pairs)
 
 
-def _group(state: State, info: PodGroupInfo) -> GroupRow:
-    return GroupRow(
+def _group(state: State, info: PodGroupInfo) -> PodGroupInfoRow:
+    return PodGroupInfoRow(
         number=info.uid,
         spec=info.spec,
         claims=tuple(info.claims),
@@ -182,9 +182,9 @@ def _is_current(state: State, gang: Gang) -> bool:
     return is_known and found is gang.demand
 
 
-def _pod(state: State, record: PodRecord) -> PodRow:
+def _pod(state: State, record: PodRecord) -> PodRecordRow:
     profile, is_assumed = state.settings.profile, record.is_assumed
-    return PodRow(
+    return PodRecordRow(
         uid=record.uid,
         seq=record.seq,
         state=record.state,
