@@ -15,7 +15,7 @@ from typing import Final, final
 
 from attrs import define, evolve, field
 
-from gangsched.core.preemption.surplus import SurplusCopy, surplus
+from gangsched.core.preemption.surplus import Spare, surplus
 from gangsched.core.records.gang import Gang, by_seq
 from gangsched.core.records.trial import Lifted
 from gangsched.core.state import State
@@ -44,7 +44,7 @@ class EvictionUnit:
         seq: Its number in the order of arrival.
         gang: The gang that is evicted, or that gives up its surplus.
         elastic: The tree of the group or family whose surplus is evicted; None for another unit.
-        copies: The copies in that surplus, in the order in which they go.
+        spares: That surplus, in the order in which it goes.
         nomination: The nomination.
         taken: What it takes off nodes.
     """
@@ -56,7 +56,7 @@ class EvictionUnit:
     seq: int
     gang: Gang | None = None
     elastic: SubGroup | None = None
-    copies: Sequence[SurplusCopy] = ()
+    spares: Sequence[Spare] = ()
     nomination: Nomination | None = None
     _taken: list[Lifted] | None = field(default=None, repr=False)
 
@@ -81,9 +81,9 @@ class EvictionUnit:
         """
         assert self.elastic is not None
         assert self.gang is not None
-        spare = surplus(self.gang, self.elastic, gone, slot)
-        taken = list[Lifted](spare.pods)
-        return evolve(self, pods=len(taken), copies=spare.copies, taken=taken)
+        spares = surplus(self.gang, self.elastic, gone, slot)
+        taken = _pods_of(spares)
+        return evolve(self, pods=len(taken), spares=spares, taken=taken)
 
 
 def eviction_units(state: State, below: int, besides: Gang) -> list[EvictionUnit]:
@@ -132,9 +132,12 @@ def _add_gang(gang: Gang, found: list[EvictionUnit]) -> None:
 def _add_surplus(
     gang: Gang, tree: SubGroup, more: int, created_at: float, found: list[EvictionUnit]
 ) -> None:
-    spare = surplus(gang, tree)
-    if spare.pods:
-        seq, copies = gang.seq, spare.copies
-        unit = EvictionUnit(gang.priority, 0, more, created_at, seq, gang, tree, copies)
-        unit._taken = [*spare.pods]
+    spares = surplus(gang, tree)
+    if spares:
+        unit = EvictionUnit(gang.priority, 0, more, created_at, gang.seq, gang, tree, spares)
+        unit._taken = _pods_of(spares)
         found.append(unit)
+
+
+def _pods_of(spares: Sequence[Spare]) -> list[Lifted]:
+    return [record for spare in spares for record in spare.members]

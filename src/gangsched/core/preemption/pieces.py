@@ -14,15 +14,14 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final, TypeAlias, final
 
-from attrs import field, frozen
+from attrs import frozen
 
-from gangsched.core.preemption.eviction_units import EvictionUnit
 from gangsched.core.preemption.victim_plan import Taken
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import Gang
 from gangsched.core.records.trial import Lifted
 
 __all__ = ["CopyKey", "Piece", "rounds"]
@@ -45,7 +44,7 @@ class Piece:
 
     taken: Taken
     copy: CopyKey | None = None
-    around: tuple[CopyKey, ...] = field(default=())
+    around: tuple[CopyKey, ...] = ()
 
     @property
     def depth(self) -> float:
@@ -62,40 +61,20 @@ def rounds(units: Iterable[Taken]) -> Iterator[list[Piece]]:
         together.setdefault(key, []).append(taken)
     pieces: list[Piece] = []
     for some in together.values():
-        around = _copies(some[0][0])
-        found = [piece for taken in some for piece in _pieces(taken, around)]
+        found = [piece for taken in some for piece in _pieces(taken)]
         pieces += sorted(found, key=lambda piece: piece.depth)
     for _depth, alike in groupby(pieces, key=lambda piece: piece.depth):
         yield list(alike)
 
 
-def _pieces(taken: Taken, around: Mapping[str, tuple[CopyKey, ...]]) -> list[Piece]:
+def _pieces(taken: Taken) -> Iterator[Piece]:
     unit, some, _evicted = taken
     if unit.elastic is None:
-        return [Piece(taken)]
-    left = dict.fromkeys([record for record in some if isinstance(record, PodRecord)])
-    found: list[Piece] = []
-    for copy in reversed(unit.copies):
-        members = [record for record in copy.members if record in left]
-        for record in members:
-            del left[record]
+        yield Piece(taken)
+    left = set(some)
+    for spare in reversed(unit.spares):
+        members = [record for record in spare.members if record in left]
         if members:
-            *outer, key = around[copy.key]
-            found.append(Piece(_part(unit, members), key, tuple(outer)))
-    return found + [Piece(_part(unit, [r]), around=around.get(r.leaf, ())) for r in reversed(left)]
-
-
-def _part(unit: EvictionUnit, members: list[PodRecord]) -> Taken:
-    return unit, list[Lifted](members), members
-
-
-def _copies(unit: EvictionUnit) -> dict[str, tuple[CopyKey, ...]]:
-    """Return the copies that lead to each copy and leaf of a surplus, itself included, by key."""
-    found: dict[str, tuple[CopyKey, ...]] = {}
-    if unit.elastic is None or not unit.elastic.has_copies:
-        return found
-    for leaf, above in unit.elastic.paths():
-        copies = tuple([(unit.gang, sub.key) for sub in above if sub.is_copy])
-        found[leaf.key] = copies
-        found.update((key[1], copies[: n + 1]) for n, key in enumerate(copies))
-    return found
+            copy = None if spare.copy is None else (unit.gang, spare.copy)
+            around = tuple([(unit.gang, key) for key in spare.around])
+            yield Piece((unit, list[Lifted](members), members), copy, around)
