@@ -224,6 +224,20 @@ def test_gangs_that_differ_in_terms_about_themselves_share_what_was_asked_about_
     assert asked == [5, 5, 5]
 
 
+@pytest.mark.parametrize("make", _PRESETS)
+def test_nodes_that_only_a_plugin_tells_apart_are_taken_in_their_order(make: Any) -> None:
+    cluster = InMemoryCluster()
+    scheduler = make(cluster, plugins=[_Counts()])
+    for n in range(9):
+        scheduler.handle(cluster.apply(NodeAdded(make_node(f"n{n}", cpu=1))), now=0.0)
+    taken: list[str] = []
+    for n in range(9):
+        scheduler.handle(cluster.apply(PodAdded(make_pod(f"p{n}", cpu=1))), now=0.0)
+        effects = scheduler.schedule_one(now=0.0) or ()
+        taken += [each.node for each in effects if isinstance(each, Bind)]
+    assert taken == sorted(taken)
+
+
 # Nodes may be told apart by one more label while a pod waits: what it knew of kinds is void
 
 

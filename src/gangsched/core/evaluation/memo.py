@@ -246,10 +246,10 @@ class Memo:
     def in_order(self) -> Iterator[tuple[int, NodeState]]:
         """Yield the states that take a pod, each with its rank, the best first.
 
-        Of equally good states the one with the smaller ``order`` comes first. O(ranks), and
-        O(n log n) for the states of a rank when they are first come to. The first time, O(states):
-        the best ones are looked for, and all are put in order only if more are needed. Many classes
-        place one gang and no other.
+        Of equally good states the one with the smaller ``order`` comes first, else the older one.
+        O(ranks), and O(n log n) for the states of a rank when they are first come to. The first
+        time, O(states): the best ones are looked for, and all are put in order only if more are
+        needed. Many classes place one gang and no other.
         """
         best = -1
         if self._buckets is None and not self._was_asked:
@@ -449,4 +449,5 @@ def _add(sums: dict[Path, int], path: Path | None, change: int) -> None:
 
 
 def _order(state: NodeState) -> tuple[Any, ...]:
-    return state.order
+    # nodes that only plugins tell apart are equal in the first; sets have an order by addresses
+    return state.order, state.number
