@@ -17,7 +17,7 @@ from gangsched.core.nodes.domains import EVERYWHERE
 from gangsched.core.placement.search import search
 from gangsched.core.placement.task import Task
 from gangsched.core.placement.tree_walk import place_elastic, place_minimum
-from gangsched.core.records.gang import Gang
+from gangsched.core.records.gang import GangRecord
 from gangsched.core.scheduler import Scheduler
 from gangsched.primitives.gang_tree import SubGroup, Within
 from gangsched.primitives.standing import least_needed
@@ -162,7 +162,7 @@ def task_of(case: Case) -> tuple[Task, SubGroup]:
         pod = Pod(name=f"{leaf}-running-{number}", node_name=NodeName(f"n{where}"))
         scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
     state = scheduler._state
-    gang = Gang("gang", 10_000, 0.0)
+    gang = GangRecord("gang", 10_000, 0.0)
     gang.set_tree(case.tree)
     records = list(state.records.pods.values())
     for record in records:

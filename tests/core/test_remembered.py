@@ -126,7 +126,7 @@ def test_restored_object_has_the_kept_fields_of_its_row(name: str) -> None:
     records, reserving = state.records, state.reservation
     pairs: list[tuple[str, object, object]] = [("Records", records, read)]
     pairs += [("PodRecord", records.pods[row.uid], row) for row in read.pods]
-    pairs += [("Gang", records.gangs[row.key], row) for row in read.gangs]
+    pairs += [("GangRecord", records.gangs[row.key], row) for row in read.gangs]
     pairs += [("PodGroupInfo", records.registry.get(row.key), row) for row in read.groups]
     pairs += [("WaitingPod", records.waiting.get(row.uid), row) for row in read.waiting]
     lives = state.restarts.lives
@@ -170,14 +170,14 @@ def shape(thing: Any) -> tuple[str, ...]:
 
 def test_field_that_is_new_or_gone_is_named() -> None:
     fields = found()
-    gang = next(kind for kind in fields if kind.__name__ == "Gang")
+    gang = next(kind for kind in fields if kind.__name__ == "GangRecord")
     fields[gang] = {*fields[gang], "colour"} - {"reason"}
     fewer = {name: entry for name, entry in REMEMBERED.items() if name != "Hold"}
     waits = evolve(REMEMBERED["WaitingPod"], kept="attempt deadline since uid node")
     assert set(faults(fields, {**fewer, "WaitingPod": waits}, COMPUTED)) == {
         "class Hold is not listed",
-        "field Gang.colour is not listed",
-        "field Gang.reason is listed, and it is gone",
+        "field GangRecord.colour is not listed",
+        "field GangRecord.reason is listed, and it is gone",
         "field WaitingPod.node is listed twice",
         "field WaitingPod.node is not in a snapshot: there is no WaitRow.node",
         *(

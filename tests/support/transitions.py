@@ -19,7 +19,7 @@ from gangsched.core import cycle, scheduler, settle
 from gangsched.core.queue import Queue
 from gangsched.core.queue.demand import Demand
 from gangsched.core.records import Records
-from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.model import PodUID
 from gangsched.primitives.counters import MemberState, PodGroupCounters
@@ -43,8 +43,8 @@ class Moves:
 
     members: set[Move] = field(factory=set)
     queue: set[Move] = field(factory=set)
-    _places: dict[int, tuple[Gang, QueuePlace]] = field(factory=dict)
-    _nowhere: dict[int, Gang] = field(factory=dict)
+    _places: dict[int, tuple[GangRecord, QueuePlace]] = field(factory=dict)
+    _nowhere: dict[int, GangRecord] = field(factory=dict)
     _forgotten: dict[PodUID, MemberState] = field(factory=dict)
 
     def member(self, uid: PodUID, before: MemberState | None, after: MemberState | None) -> None:
@@ -61,7 +61,7 @@ class Moves:
         if record.info is not None:
             self._forgotten[record.uid] = record.state
 
-    def put(self, gang: Gang, place: QueuePlace) -> None:
+    def put(self, gang: GangRecord, place: QueuePlace) -> None:
         """Record the new place of a gang; one that is nowhere may be put elsewhere in this call."""
         if place is QueuePlace.NOWHERE:
             self._nowhere[id(gang)] = gang
@@ -75,7 +75,7 @@ class Moves:
             self._move(gang, QueuePlace.NOWHERE)
         self._nowhere.clear()
 
-    def _move(self, gang: Gang, place: QueuePlace) -> None:
+    def _move(self, gang: GangRecord, place: QueuePlace) -> None:
         # with the gang itself, so that its id stays its own
         before = self._places.get(id(gang), (gang, QueuePlace.NOWHERE))[1]
         self._places[id(gang)] = (gang, place)
@@ -107,7 +107,7 @@ def recorded() -> Iterator[Moves]:
         return before
 
     def recording_put(
-        queue: Queue, gang: Gang, place: QueuePlace, demand: Demand | None = None
+        queue: Queue, gang: GangRecord, place: QueuePlace, demand: Demand | None = None
     ) -> None:
         # recorded first: putting a gang may activate another one
         moves.put(gang, place)

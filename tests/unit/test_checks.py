@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gangsched import InMemoryCluster, NodeAdded, Pod, PodAdded, Scheduler, presets
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.errors import InternalError
 from gangsched.model import NodeName, PodUID
 from gangsched.primitives.counters import MemberState, PodGroupCounters
@@ -129,7 +129,7 @@ def test_restore_of_a_sound_snapshot_writes_no_reason_why_it_is_not(
         written.append(type(record))
         return "a sentence"
 
-    for kind in (Gang, PodRecord):
+    for kind in (GangRecord, PodRecord):
         monkeypatch.setattr(kind, "__repr__", note)
     first = scheduler()
     second = scheduler()

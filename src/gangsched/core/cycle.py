@@ -26,7 +26,7 @@ from gangsched.core.moves.undo import Undo
 from gangsched.core.placement.proof import why_not
 from gangsched.core.preemption import make_room, nominations
 from gangsched.core.queue.demand import Demand
-from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace
 from gangsched.core.reservation import backfill
 from gangsched.core.settle import lacks_reason, settle_all
 from gangsched.core.state import State
@@ -77,7 +77,7 @@ def run(state: State) -> bool:
         return True
 
 
-def _is_known_to_fail(state: State, gang: Gang, demand: Demand) -> bool:
+def _is_known_to_fail(state: State, gang: GangRecord, demand: Demand) -> bool:
     """Return whether a gang need not be tried: what it failed for is true still, or again.
 
     One like it may have failed since it became active, or others have taken the capacity.
@@ -98,7 +98,7 @@ def _is_known_to_fail(state: State, gang: Gang, demand: Demand) -> bool:
     return True
 
 
-def _failed_alike(state: State, gang: Gang, demand: Demand) -> Gang | None:
+def _failed_alike(state: State, gang: GangRecord, demand: Demand) -> GangRecord | None:
     """Return a gang that asks for the same and found no node; None if *gang* has to be tried."""
     if not demand.blocked_at or gang.began:
         return None
@@ -108,16 +108,16 @@ def _failed_alike(state: State, gang: Gang, demand: Demand) -> Gang | None:
     return next((each for each in parked if _diagnosis(each) is not None), None)
 
 
-def _diagnosis(gang: Gang) -> Diagnosis | None:
+def _diagnosis(gang: GangRecord) -> Diagnosis | None:
     return None if gang.refused is None else gang.refused.diagnosis
 
 
 def _fail_alike(
     state: State,
-    gang: Gang,
+    gang: GangRecord,
     alone: Sequence[PodRecord],
     together: Sequence[PodRecord],
-    failed: Gang,
+    failed: GangRecord,
 ) -> None:
     """Let a gang fail as one that asks for the same did.
 
@@ -138,22 +138,22 @@ def _fail_alike(
     demand.blocked_at = blocked_at  # nothing was tried
 
 
-def _is_like(record: PodRecord, failed: Gang) -> bool:
+def _is_like(record: PodRecord, failed: GangRecord) -> bool:
     """Return whether a pod is of the class of the one for which a gang found no node."""
     assert failed.refused is not None
     other = failed.pending.get(failed.refused.uid)
     return other is not None and other.pod_class is record.pod_class
 
 
-def _note_reason(gang: Gang) -> None:
+def _note_reason(gang: GangRecord) -> None:
     """Note that the members that were not tried themselves wait for the gang."""
     for record in gang.pending.values():
         record.reason = record.reason or gang.reason
 
 
-def _make_others_give_way(state: State, gang: Gang) -> bool:
+def _make_others_give_way(state: State, gang: GangRecord) -> bool:
     """Reject gangs that keep waiting only until another's cycle; return whether there were any."""
-    others: list[Gang] = []
+    others: list[GangRecord] = []
     if state.giving_way:
         gangs = state.records.gangs.values()
         others = [other for other in gangs if other.giving_way and other is not gang]
@@ -164,7 +164,7 @@ def _make_others_give_way(state: State, gang: Gang) -> bool:
     return bool(others)
 
 
-def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
+def _try(state: State, gang: GangRecord, failed: GangRecord | None = None) -> None:
     """Try a gang, or let it fail as another one did."""
     alone, together = split(state, gang)
     undo = Undo(state, gang)
@@ -208,7 +208,7 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
 
 def _try_both(
     state: State,
-    gang: Gang,
+    gang: GangRecord,
     alone: Sequence[PodRecord],
     together: Sequence[PodRecord],
     undo: Undo,
@@ -238,7 +238,7 @@ def _try_both(
         decide(state, gang, left, tried_next, undo)
 
 
-def _next_member(state: State, gang: Gang) -> PodRecord:
+def _next_member(state: State, gang: GangRecord) -> PodRecord:
     """Return the next member: of a role that is lacking first; a new round begins if needed.
 
     A round is one try of each pending member. A gang whose round has failed is tried as a whole
@@ -258,7 +258,7 @@ def _next_member(state: State, gang: Gang) -> PodRecord:
     return untried[0]
 
 
-def _note_failed(state: State, gang: Gang) -> None:
+def _note_failed(state: State, gang: GangRecord) -> None:
     """Note for backfill whether an attempt failed, and whether for lack of capacity."""
     demand: Demand | None = gang.demand
     if demand is not None and demand.blocked_at == state.records.step:

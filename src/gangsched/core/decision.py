@@ -34,7 +34,7 @@ from gangsched.core.placement.proof import (
 from gangsched.core.placement.shortage import shortage
 from gangsched.core.placement.task import Task
 from gangsched.core.preemption import nominations
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state import State
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis, SearchBudgetExhausted
@@ -48,7 +48,9 @@ _Refused: TypeAlias = Mapping[PodRecord, Diagnosis | str]
 """Members that PreFilter refuses, and why: a diagnosis if only an event can help."""
 
 
-def decide(state: State, gang: Gang, pods: Sequence[PodRecord], tried: Tried, undo: Undo) -> None:
+def decide(
+    state: State, gang: GangRecord, pods: Sequence[PodRecord], tried: Tried, undo: Undo
+) -> None:
     """Place pending members: the minima together, one in turn, or each by itself.
 
     Args:
@@ -104,7 +106,7 @@ def decide(state: State, gang: Gang, pods: Sequence[PodRecord], tried: Tried, un
         fail(state, gang, evolve(failure, cycle=cycle_of(failure.member)), tried)
 
 
-def _place(state: State, gang: Gang, task: Task, tried: Tried) -> bool:
+def _place(state: State, gang: GangRecord, task: Task, tried: Tried) -> bool:
     """Place members in a trial; return whether enough are placed."""
     if tried is Tried.IN_TURN:
         ((leaf, _pool),) = task.pools.items()
@@ -161,7 +163,7 @@ def _fits_somewhere(task: Task) -> bool:
 
 def _failure(
     state: State,
-    gang: Gang,
+    gang: GangRecord,
     pods: Sequence[PodRecord],
     ready: Sequence[PodRecord],
     refused: _Refused,
@@ -178,7 +180,7 @@ def _failure(
 
 def fail_alone(
     state: State,
-    gang: Gang,
+    gang: GangRecord,
     pods: Sequence[PodRecord],
     refused: _Refused,
     found: Diagnosis | None,
@@ -209,7 +211,7 @@ def fail_alone(
         _fail_unplaced(state, gang, left, found, proof)
 
 
-def _fail_refused(state: State, gang: Gang, refused: _Refused) -> None:
+def _fail_refused(state: State, gang: GangRecord, refused: _Refused) -> None:
     """Tell the members why PreFilter refuses them, if it refuses all that are left."""
     diagnoses = [why for why in refused.values() if isinstance(why, Diagnosis)]
     if len(diagnoses) == len(refused):  # only an event can help, as where no node fits
@@ -224,7 +226,7 @@ def _fail_refused(state: State, gang: Gang, refused: _Refused) -> None:
 
 def _fail_unplaced(
     state: State,
-    gang: Gang,
+    gang: GangRecord,
     members: Sequence[PodRecord],
     found: Diagnosis,
     proof: Proof | None = None,

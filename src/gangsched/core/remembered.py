@@ -145,17 +145,17 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         made="_cluster _counts _group _nodes",
         dropped="bind_failures can_evict",  # set before each use
     ),
-    "Gang": Fields(
-        row="GangRow",
+    "GangRecord": Fields(
+        row="GangRecordRow",
         kept="backoff_until began denial failures giving_way is_whole queued_at reason refused"
         " round seq",
         written={
-            "demand": "GangRow.demand",
+            "demand": "GangRecordRow.demand",
             "held_at": "SnapshotRow.held",
-            "infos": "GangRow.groups",
-            "key": "GangRow.key",
+            "infos": "GangRecordRow.groups",
+            "key": "GangRecordRow.key",
             "no_plan_at": "SnapshotRow.no_plans",
-            "place": "GangRow.place",
+            "place": "GangRecordRow.place",
         },
         derived="account counted_priority handle is_bundle is_tree leaves members on_nodes"
         " pending problem sort_key tree tried waiting",
@@ -214,7 +214,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         dropped="_woken _woken_at",
     ),
     "Demand": Fields(
-        written={"blocked_at": "GangRow.blocked_at", "leader": "GangRow.leads"},
+        written={"blocked_at": "GangRecordRow.blocked_at", "leader": "GangRecordRow.leads"},
         derived="_classes _single alternatives gangs in_all key least parked reach reads_pods"
         " reads_terms",
     ),

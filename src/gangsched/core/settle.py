@@ -41,7 +41,7 @@ from gangsched.core.moves import attempt_steps, lost_nodes, notices, pod_ends
 from gangsched.core.moves.rejection import apply_verdict, reject
 from gangsched.core.preemption import nominations
 from gangsched.core.queue.demand import Demand
-from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.events import GroupRemoved
 from gangsched.model import GroupKey
@@ -150,7 +150,7 @@ def _end_removed(state: State) -> None:
             state.call.out.append(GroupRemoved(key))
 
 
-def _settle(state: State, gang: Gang) -> None:
+def _settle(state: State, gang: GangRecord) -> None:
     """Put a gang where it belongs: rows 1 to 6 of the table of the module, then the others."""
     if not gang.members:  # 1
         _forget(state, gang)
@@ -189,7 +189,7 @@ def _settle(state: State, gang: Gang) -> None:
         state.queue.put(gang, _NOWHERE)
 
 
-def _place_pending(state: State, gang: Gang, before: str) -> None:
+def _place_pending(state: State, gang: GangRecord, before: str) -> None:
     """Put a gang with pending members where it belongs: rows 7 to 11.
 
     Args:
@@ -226,7 +226,7 @@ def _place_pending(state: State, gang: Gang, before: str) -> None:
         queue.put(gang, _ACTIVE, demand)
 
 
-def _is_parked(state: State, gang: Gang, demand: Demand) -> bool:
+def _is_parked(state: State, gang: GangRecord, demand: Demand) -> bool:
     """Return whether a gang is known to fail, or follows another one of its demand."""
     if lacks_reason(gang):
         return False
@@ -236,7 +236,7 @@ def _is_parked(state: State, gang: Gang, demand: Demand) -> bool:
     return bool(demand.blocked_at) or state.queue.follows(gang, demand)
 
 
-def _note_priority(state: State, gang: Gang) -> None:
+def _note_priority(state: State, gang: GangRecord) -> None:
     """Note the priority of a gang; if it is lower than before, its nodes may take more."""
     before = gang.counted_priority
     state.records.count_priority(gang)
@@ -246,14 +246,14 @@ def _note_priority(state: State, gang: Gang) -> None:
                 state.table.gained(record.slot)
 
 
-def _classify(state: State, gang: Gang) -> None:
+def _classify(state: State, gang: GangRecord) -> None:
     """Give pending and waiting members their classes again. O(members)."""
     for record in (*gang.pending.values(), *gang.waiting.values()):
         record.pod_class = state.class_of(record)
     gang.classes_of = state.records.selections.version
 
 
-def cannot_fit(state: State, gang: Gang, demand: Demand) -> bool:
+def cannot_fit(state: State, gang: GangRecord, demand: Demand) -> bool:
     """Return whether a gang that has failed pod by pod is known to fail as a whole, too.
 
     A nominated gang is tried in any case: it sees the capacity that is held for it.
@@ -263,7 +263,7 @@ def cannot_fit(state: State, gang: Gang, demand: Demand) -> bool:
     return not state.queue.could_fit(demand) and not state.queue.preempts(demand, None)
 
 
-def lacks_reason(gang: Gang) -> bool:
+def lacks_reason(gang: GangRecord) -> bool:
     """Return whether pods have to be told why they wait, since they were not tried yet.
 
     If the gang is known to fail, it is activated for that alone. O(pending members).
@@ -273,7 +273,7 @@ def lacks_reason(gang: Gang) -> bool:
     return not gang.reason or not all(record.reason for record in gang.pending.values())
 
 
-def _forget(state: State, gang: Gang) -> None:
+def _forget(state: State, gang: GangRecord) -> None:
     """Forget a gang without members; a group may be remembered for its grace period."""
     state.queue.put(gang, _NOWHERE)
     state.reservation.forget(gang)
@@ -290,7 +290,7 @@ They are told of its restart, or of its quota, if that is the reason; otherwise 
 """
 
 
-def _denied(state: State, gang: Gang) -> _Denied | None:
+def _denied(state: State, gang: GangRecord) -> _Denied | None:
     """Return why a gang is not admitted to the queue; None if it is."""
     if gang.is_tree:
         return _family_denied(state, gang)
@@ -308,7 +308,7 @@ def _denied(state: State, gang: Gang) -> _Denied | None:
     return (one.info, reason, reason) if reason else None
 
 
-def _family_denied(state: State, gang: Gang) -> _Denied | None:
+def _family_denied(state: State, gang: GangRecord) -> _Denied | None:
     """Return why the groups below a root are not admitted; None if some of their members are."""
     first = sorted(_first_members(gang).items())
     for key, record in first:
@@ -326,7 +326,7 @@ def _family_denied(state: State, gang: Gang) -> _Denied | None:
     return info, reason, reason
 
 
-def _bundle_denied(state: State, gang: Gang) -> _Denied | None:
+def _bundle_denied(state: State, gang: GangRecord) -> _Denied | None:
     """Return why a bundle is not admitted to the queue; None if some of its members are."""
     denied: _Denied | None = None
     # sorted, as a restored scheduler met them in another order
@@ -355,7 +355,7 @@ def _bundle_denied(state: State, gang: Gang) -> _Denied | None:
     return (info, part, part) if part else None
 
 
-def _first_members(gang: Gang) -> dict[GroupKey, PodRecord]:
+def _first_members(gang: GangRecord) -> dict[GroupKey, PodRecord]:
     """Return the member of each group that came first, of those that are pending or wait."""
     first: dict[GroupKey, PodRecord] = {}
     for record in (*gang.pending.values(), *gang.waiting.values()):
@@ -366,7 +366,7 @@ def _first_members(gang: Gang) -> dict[GroupKey, PodRecord]:
     return first
 
 
-def _not_admit(state: State, gang: Gang, denied: _Denied, before: str) -> None:
+def _not_admit(state: State, gang: GangRecord, denied: _Denied, before: str) -> None:
     """Keep a gang out of the queue until an event about it; post why, unless it was *before*."""
     info, reason, told = denied
     state.queue.put(gang, QueuePlace.NOT_ADMITTED)
@@ -382,7 +382,7 @@ def _not_admit(state: State, gang: Gang, denied: _Denied, before: str) -> None:
     notices.not_admitted(state, gang, info, reason, told, is_known=reason == before)
 
 
-def _strayed(state: State, gang: Gang) -> str:
+def _strayed(state: State, gang: GangRecord) -> str:
     """Return why waiting members cannot start where they wait: outside of one domain; or ``""``."""
     for tree in gang.tree.constrained:
         assert tree.within is not None

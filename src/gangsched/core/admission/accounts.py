@@ -32,7 +32,7 @@ from typing import TypeAlias, final
 from gangsched.core.admission import restarts
 from gangsched.core.admission.lacking import lacking
 from gangsched.core.admission.largest import most
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Resources
 from gangsched.primitives import quorum
@@ -58,7 +58,7 @@ _Request: TypeAlias = tuple[str | None, Resources]
 """The role of a member, and what it requests."""
 
 
-def denial(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
+def denial(state: State, gang: GangRecord) -> tuple[PodGroupInfo, str] | None:
     """Return the group that must wait for a quota, and why; None if none must. O(members).
 
     Once a root has what it wants, its other groups go by themselves: one may wait, another not.
@@ -84,7 +84,7 @@ def denial(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
     return found[0] if found and (not apart or len(found) == len(pending)) else None
 
 
-def charge(state: State, gang: Gang) -> None:
+def charge(state: State, gang: GangRecord) -> None:
     """Charge the groups that have members on nodes, or are being restarted; release the others."""
     ledger = state.records.quotas
     for info in gang.infos.values():
@@ -142,13 +142,13 @@ def _priority(state: State, info: PodGroupInfo) -> int:
     return info.priority if gang is None else gang.priority
 
 
-def stop_waiting(state: State, gang: Gang) -> None:
+def stop_waiting(state: State, gang: GangRecord) -> None:
     """Note that a gang is not admitted for another reason, so it would take no quota. O(groups)."""
     for key in gang.infos:
         state.records.quotas.stop_waiting(key)
 
 
-def kept_out(state: State, gang: Gang, members: Iterable[PodRecord]) -> dict[PodRecord, str]:
+def kept_out(state: State, gang: GangRecord, members: Iterable[PodRecord]) -> dict[PodRecord, str]:
     """Return the members of a tree that a quota keeps out by themselves, and why. O(members).
 
     They are left out of what the tree asks of nodes, and try again once the quota has room.
@@ -168,7 +168,7 @@ def kept_out(state: State, gang: Gang, members: Iterable[PodRecord]) -> dict[Pod
     return found
 
 
-def note_kept_out(state: State, gang: Gang, members: Iterable[PodRecord]) -> None:
+def note_kept_out(state: State, gang: GangRecord, members: Iterable[PodRecord]) -> None:
     """Note which groups of a gang that waits for nodes wait for a quota, too. O(members)."""
     stop_waiting(state, gang)
     for record, why in kept_out(state, gang, members).items():
@@ -176,7 +176,7 @@ def note_kept_out(state: State, gang: Gang, members: Iterable[PodRecord]) -> Non
             state.records.quotas.wait(record.info.key, why)
 
 
-def note_left(state: State, gang: Gang) -> None:
+def note_left(state: State, gang: GangRecord) -> None:
     """Note that a gang left the queue: without a node it does not use what it was admitted for."""
     ledger = state.records.quotas
     if ledger.is_used and any(
@@ -196,7 +196,7 @@ class Allowance:
             minima need.
     """
 
-    def __init__(self, state: State, gang: Gang, *, starts: bool) -> None:
+    def __init__(self, state: State, gang: GangRecord, *, starts: bool) -> None:
         self._ledger = state.records.quotas
         infos = gang.infos.values() if starts else ()
         self._least = dict(_claim(state, gang, i) for i in infos if not i.was_scheduled)
@@ -238,11 +238,11 @@ class Allowance:
 # Inside -----------------------------------------------------------------------------------------
 
 
-def _members(gang: Gang, info: PodGroupInfo) -> Iterable[PodRecord]:
+def _members(gang: GangRecord, info: PodGroupInfo) -> Iterable[PodRecord]:
     return (record for record in gang.members.values() if record.info is info)
 
 
-def _claims(state: State, gang: Gang, info: PodGroupInfo) -> list[tuple[GroupKey, Resources]]:
+def _claims(state: State, gang: GangRecord, info: PodGroupInfo) -> list[tuple[GroupKey, Resources]]:
     """Return what a group, and those that start with it, need. O(members)."""
     if gang.is_tree and len({each.namespace for each in gang.infos.values()}) == 1:
         found = _family_claim(state, gang, info)
@@ -253,12 +253,12 @@ def _claims(state: State, gang: Gang, info: PodGroupInfo) -> list[tuple[GroupKey
     return [_claim(state, gang, each) for each in (info, *others)]
 
 
-def _has_its_minimum(state: State, gang: Gang) -> bool:
+def _has_its_minimum(state: State, gang: GangRecord) -> bool:
     return least_needed(gang.tree, by_key(lacking(state, gang))) <= 0
 
 
 def _family_claim(
-    state: State, gang: Gang, info: PodGroupInfo
+    state: State, gang: GangRecord, info: PodGroupInfo
 ) -> tuple[GroupKey, Resources] | None:
     """Return what the largest groups need that a root wants, as one claim; None if it has them."""
     if _has_its_minimum(state, gang):
@@ -271,11 +271,11 @@ def _family_claim(
     return info.key, sum([wanted, *held, *leaving], NOTHING)
 
 
-def _claim(state: State, gang: Gang, info: PodGroupInfo) -> tuple[GroupKey, Resources]:
+def _claim(state: State, gang: GangRecord, info: PodGroupInfo) -> tuple[GroupKey, Resources]:
     return info.key, _Minimum(gang, info).to_start(state) + _leaving(gang, info)
 
 
-def _leaving(gang: Gang, info: PodGroupInfo) -> Resources:
+def _leaving(gang: GangRecord, info: PodGroupInfo) -> Resources:
     """Return what old members still hold on nodes, beside those that start. O(members)."""
     if not info.members.count(MemberState.TERMINATING):
         return NOTHING
@@ -283,7 +283,7 @@ def _leaving(gang: Gang, info: PodGroupInfo) -> Resources:
     return sum((record.pod.requests for record in left), NOTHING)
 
 
-def _exceeded_again(state: State, gang: Gang, info: PodGroupInfo) -> str:
+def _exceeded_again(state: State, gang: GangRecord, info: PodGroupInfo) -> str:
     """Return why no pending members of a started group may start; empty if some may. O(members)."""
     lacks = state.points.roles_needed(info)
     pending = [(r.role, r.pod.requests) for r in gang.pending.values() if r.info is info]
@@ -298,7 +298,7 @@ def _exceeded_again(state: State, gang: Gang, info: PodGroupInfo) -> str:
     return problems[0] if problems and all(problems) else ""
 
 
-def _on_nodes(gang: Gang, info: PodGroupInfo) -> bool:
+def _on_nodes(gang: GangRecord, info: PodGroupInfo) -> bool:
     """Return whether a member holds a node. O(1), O(members) if some are terminating."""
     if info.scheduled > 0:
         return True
@@ -311,7 +311,7 @@ def _on_nodes(gang: Gang, info: PodGroupInfo) -> bool:
 class _Minimum:
     """What the minimum of a group needs. Every method is O(members)."""
 
-    def __init__(self, gang: Gang, info: PodGroupInfo) -> None:
+    def __init__(self, gang: GangRecord, info: PodGroupInfo) -> None:
         self._info, self._pending, self._held = info, list[_Request](), list[_Request]()
         for record in _members(gang, info):
             if record.state in HOLDING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from gangsched.core.records.gang import Gang
+from gangsched.core.records.gang import GangRecord
 from gangsched.core.state import State
 from gangsched.model import GroupKey
 from gangsched.primitives.group_info import PodGroupInfo
@@ -22,17 +22,17 @@ Lacks: TypeAlias = Mapping[GroupKey, Mapping[str, int]]
 """How many more members each sub group of each group needs; those that are left out need none."""
 
 
-def lacks_of(state: State, gang: Gang) -> Lacks:
+def lacks_of(state: State, gang: GangRecord) -> Lacks:
     """Return how many more members each group needs. O(sub groups)."""
     return {key: state.points.roles_needed(info) for key, info in gang.infos.items()}
 
 
-def lacking(state: State, gang: Gang, lacks: Lacks | None = None) -> dict[str, int]:
+def lacking(state: State, gang: GangRecord, lacks: Lacks | None = None) -> dict[str, int]:
     """Return how many more members each sub group needs for its minimum, by its key. O(tree)."""
     return {key: max(more, 0) for key, more in more_needed(state, gang, lacks).items()}
 
 
-def more_needed(state: State, gang: Gang, lacks: Lacks | None = None) -> dict[str, int]:
+def more_needed(state: State, gang: GangRecord, lacks: Lacks | None = None) -> dict[str, int]:
     """Return how many more members each sub group needs; negative for one that has more. O(tree).
 
     Args:

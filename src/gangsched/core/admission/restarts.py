@@ -33,7 +33,7 @@ from typing import Final, final
 from attrs import evolve, frozen
 
 from gangsched.core.moves.rejection import evict_part, reject
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state import State
 from gangsched.core.state.running_groups import Fall, GroupMinimum, is_within
 from gangsched.events import (
@@ -85,7 +85,7 @@ class _Part:
         path: The key of the tree within its group; ``""`` if it is all of a group.
     """
 
-    gang: Gang
+    gang: GangRecord
     key: GroupKey
     spec: PodGroup | None
     infos: list[PodGroupInfo]
@@ -148,7 +148,7 @@ class _Part:
         return tree is not None and self.lacks(tree=tree) > 0
 
 
-def _parts(state: State, gang: Gang) -> Iterator[_Part]:
+def _parts(state: State, gang: GangRecord) -> Iterator[_Part]:
     """Yield what is restarted as one, in the order of R5; each once those above are judged."""
     registry, lives = state.records.registry, state.restarts.lives
     for sub in gang.tree.sub_groups() if gang.is_tree else ():
@@ -165,7 +165,7 @@ def _parts(state: State, gang: Gang) -> Iterator[_Part]:
                 yield _Part(gang, info.key, info.spec, [info], sub, sub.key)
 
 
-def judge(state: State, gang: Gang) -> None:
+def judge(state: State, gang: GangRecord) -> None:
     """Judge the groups of a gang by the members that they have now.
 
     Runtime complexity: O(sub groups); O(members) for what is restarted.
@@ -351,7 +351,7 @@ def held_copies(state: State, info: PodGroupInfo) -> dict[str, str]:
     return {path: denial for path, denial in denials.items() if denial}
 
 
-def awaited(state: State, gang: Gang, info: PodGroupInfo) -> str:
+def awaited(state: State, gang: GangRecord, info: PodGroupInfo) -> str:
     """Return which old pod the restart of a group waits for; empty if it waits for none."""
     parts = [(spec.key, "") for spec in info.above]
     parts += [(info.key, path) for path in ("", *held_copies(state, info))]
@@ -375,7 +375,7 @@ def _gone_at(part: _Part, until: float) -> float:
     return (part.policy or RestartPolicy()).longest_backoff + ended_at
 
 
-def _leaving(gang: Gang, key: GroupKey, path: str) -> list[PodRecord]:
+def _leaving(gang: GangRecord, key: GroupKey, path: str) -> list[PodRecord]:
     """Return the pods that a restart waits for. O(members).
 
     Members of what is being restarted have nodes only if they are old ones.
@@ -386,14 +386,14 @@ def _leaving(gang: Gang, key: GroupKey, path: str) -> list[PodRecord]:
 # What is restarted ------------------------------------------------------------------------------
 
 
-def _members(gang: Gang, key: GroupKey, path: str) -> list[PodRecord]:
+def _members(gang: GangRecord, key: GroupKey, path: str) -> list[PodRecord]:
     """Return the pods of a group, of a part of it, or below a group of groups. O(members)."""
     groups = {info.key for info in _below(gang, key)}
     members = gang.members.values()
     return [r for r in members if r.info and r.info.key in groups and is_within(r.role, path)]
 
 
-def _below(gang: Gang, key: GroupKey) -> list[PodGroupInfo]:
+def _below(gang: GangRecord, key: GroupKey) -> list[PodGroupInfo]:
     """Return the groups of pods below a group of groups, or that group. O(groups x levels)."""
     infos = gang.infos.values()
     return [info for info in infos if key == info.key or any(s.key == key for s in info.above)]

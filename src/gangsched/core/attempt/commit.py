@@ -22,7 +22,7 @@ from gangsched.core.moves import attempt_steps, notices
 from gangsched.core.moves.undo import Undo
 from gangsched.core.placement.task import Task
 from gangsched.core.points import Waits
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state import State
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
@@ -36,7 +36,7 @@ _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 
 def commit(
     state: State,
-    gang: Gang,
+    gang: GangRecord,
     task: Task,
     cycle_of: Callable[[PodRecord], CycleState],
     ready: Sequence[PodRecord],
@@ -88,7 +88,7 @@ def commit(
 
 
 def _gives_up(
-    state: State, gang: Gang, ready: Sequence[PodRecord], found: Diagnosis | None, undo: Undo
+    state: State, gang: GangRecord, ready: Sequence[PodRecord], found: Diagnosis | None, undo: Undo
 ) -> bool:
     """Evict a gang if one of *ready* whose bind failed is not placed, and the others need it."""
     left = next((r for r in ready if r.state is _UNSCHEDULED and r.bind_failures), None)
@@ -105,7 +105,7 @@ def _gives_up(
 
 def _refuse(
     state: State,
-    gang: Gang,
+    gang: GangRecord,
     members: Sequence[PodRecord],
     refused: PodRecord,
     reason: str,
@@ -124,7 +124,7 @@ def _refuse(
 
 def _let_go(
     state: State,
-    gang: Gang,
+    gang: GangRecord,
     members: Sequence[PodRecord],
     waits: Mapping[int, Waits],
     tried: Tried,

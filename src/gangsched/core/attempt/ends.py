@@ -26,7 +26,7 @@ from gangsched.core.moves import notices
 from gangsched.core.moves.rejection import apply_verdict, count, reject
 from gangsched.core.placement.proof import Proof
 from gangsched.core.queue.demand import Demand
-from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis, UnschedulableMember
@@ -72,7 +72,7 @@ class Failure:
         return self.diagnosis is not None or self.in_total
 
 
-def fail(state: State, gang: Gang, failure: Failure, tried: Tried) -> None:
+def fail(state: State, gang: GangRecord, failure: Failure, tried: Tried) -> None:
     """End an attempt, or the part of it that failed; see the module."""
     member = failure.member
     if tried is Tried.IN_TURN:
@@ -96,7 +96,7 @@ def fail(state: State, gang: Gang, failure: Failure, tried: Tried) -> None:
 
 def _end(
     state: State,
-    gang: Gang,
+    gang: GangRecord,
     failure: Failure,
     tried: Tried,
     verdict: RejectGroup | HoldGroup | EvictGroup | None,
@@ -119,7 +119,7 @@ def _end(
         _block(state, gang, demand_of(state, gang))
 
 
-def ask_post_filter(state: State, gang: Gang, failure: Failure) -> Outcome | Verdict:
+def ask_post_filter(state: State, gang: GangRecord, failure: Failure) -> Outcome | Verdict:
     """Return what PostFilter says of a failure; nothing changes."""
     if failure.in_total:
         return SKIP
@@ -130,7 +130,7 @@ def ask_post_filter(state: State, gang: Gang, failure: Failure) -> Outcome | Ver
     return state.points.post_filter(cycle, record.pod, failure.reason, state.records.now)
 
 
-def _note_refused(gang: Gang, failure: Failure) -> None:
+def _note_refused(gang: GangRecord, failure: Failure) -> None:
     member = failure.member
     gang.refused = None
     if not failure.in_total:
@@ -144,7 +144,7 @@ def _note_refused(gang: Gang, failure: Failure) -> None:
         )
 
 
-def _block(state: State, gang: Gang, demand: Demand) -> None:
+def _block(state: State, gang: GangRecord, demand: Demand) -> None:
     """Keep a gang out of the queue until nodes may take more."""
     state.queue.put(gang, QueuePlace.NOWHERE, demand)
     state.queue.block(demand)
@@ -154,7 +154,7 @@ def _block(state: State, gang: Gang, demand: Demand) -> None:
 
 
 def _goes_on(
-    state: State, gang: Gang, verdict: RejectGroup | HoldGroup | EvictGroup | None
+    state: State, gang: GangRecord, verdict: RejectGroup | HoldGroup | EvictGroup | None
 ) -> bool:
     """Let an attempt go on though a member has failed, if it may; return whether it does."""
     if isinstance(verdict, HoldGroup) and gang.waiting:
@@ -174,7 +174,7 @@ def _goes_on(
     return False
 
 
-def _park_waiting(state: State, gang: Gang) -> None:
+def _park_waiting(state: State, gang: GangRecord) -> None:
     """Park a gang whose members wait and that cannot be completed now; it keeps its nodes."""
     if state.gains.last >= gang.round:
         gang.round = state.records.step + 1  # a node may take more since the round began
@@ -184,7 +184,7 @@ def _park_waiting(state: State, gang: Gang) -> None:
     _block(state, gang, demand_of(state, gang))
 
 
-def _wake_without(state: State, gang: Gang) -> None:
+def _wake_without(state: State, gang: GangRecord) -> None:
     """Wake what may fit once a gang has given way, so that its turn comes. O(demands).
 
     What failed before the gang took its nodes has failed with them already.
@@ -202,7 +202,7 @@ def _wake_without(state: State, gang: Gang) -> None:
         state.table.end()
 
 
-def _try_whole_next(state: State, gang: Gang, failure: Failure, *, is_rejected: bool) -> None:
+def _try_whole_next(state: State, gang: GangRecord, failure: Failure, *, is_rejected: bool) -> None:
     """Let the next attempt be about the whole gang, unless it is known to fail.
 
     Pod by pod it was in its own way, or others were: whether it fits as a whole is not known.

@@ -18,7 +18,7 @@ from gangsched.core.attempt.reach import reach_of
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.placement.pinned import holding_by_leaf, pinned_to
 from gangsched.core.queue.demand import Demand, Minimum
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state import State
 from gangsched.core.state.running_groups import is_within
 from gangsched.model import GroupKey
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-def demand_of(state: State, gang: Gang) -> Demand:
+def demand_of(state: State, gang: GangRecord) -> Demand:
     """Return what a gang asks for; equal for gangs that fail alike. O(pending members)."""
     tree, lacks = gang.tree, lacks_of(state, gang)
     alone, together = _split(state, gang, lacks)
@@ -75,7 +75,7 @@ def demand_of(state: State, gang: Gang) -> Demand:
     return state.queue.demand((key, later_key), lambda: (gang_minima(), *later), reach)
 
 
-def _sees_others(state: State, gang: Gang) -> bool:
+def _sees_others(state: State, gang: GangRecord) -> bool:
     """Return whether a gang sees other nodes than others that ask for the same.
 
     A nominated gang does, and so does one that the plan of a reservation keeps off some, or that
@@ -105,7 +105,7 @@ def _counts(
     return counts
 
 
-def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
+def split(state: State, gang: GangRecord) -> tuple[list[PodRecord], list[PodRecord]]:
     """Return the pending members that may start by themselves, and those that may together.
 
     A member goes alone once its group lacks no member. Of a bundle, some groups may have started
@@ -114,7 +114,7 @@ def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
     return _split(state, gang, lacks_of(state, gang))
 
 
-def _split(state: State, gang: Gang, lacks: Lacks) -> tuple[list[PodRecord], list[PodRecord]]:
+def _split(state: State, gang: GangRecord, lacks: Lacks) -> tuple[list[PodRecord], list[PodRecord]]:
     pending = gang.in_order()
     if gang.tree.has_copies or gang.tree.restarted:
         pending = _of_whole_copies(state, gang, pending, lacking(state, gang, lacks))
@@ -129,7 +129,7 @@ def _split(state: State, gang: Gang, lacks: Lacks) -> tuple[list[PodRecord], lis
 
 
 def _split_family(
-    state: State, gang: Gang, pending: list[PodRecord], lacks: Lacks
+    state: State, gang: GangRecord, pending: list[PodRecord], lacks: Lacks
 ) -> tuple[list[PodRecord], list[PodRecord]]:
     """Split the members of groups below one root, which are one tree.
 
@@ -148,7 +148,7 @@ def _split_family(
 
 
 def _split_bundle(
-    state: State, gang: Gang, pending: list[PodRecord], alone_groups: Collection[GroupKey]
+    state: State, gang: GangRecord, pending: list[PodRecord], alone_groups: Collection[GroupKey]
 ) -> tuple[list[PodRecord], list[PodRecord]]:
     """Split the members of a bundle of which some groups lack members, and others may not."""
     if len(gang.infos) > 1:
@@ -168,7 +168,7 @@ def lacks_no_member(info: PodGroupInfo, lacks: Mapping[str, int]) -> bool:
 
 
 def _of_whole_copies(
-    state: State, gang: Gang, pending: Sequence[PodRecord], needed: Mapping[str, int]
+    state: State, gang: GangRecord, pending: Sequence[PodRecord], needed: Mapping[str, int]
 ) -> list[PodRecord]:
     """Leave out the members of copies that lack members which do not exist yet, or are held.
 
@@ -188,7 +188,7 @@ def _of_whole_copies(
     return [record for record in pending if record.leaf not in left_out]
 
 
-def _held_leaves(state: State, gang: Gang) -> set[str]:
+def _held_leaves(state: State, gang: GangRecord) -> set[str]:
     """Return the leaves of what is being restarted alone, or may be. O(groups x leaves) if any."""
     found = set[str]()
     for info in gang.infos.values():
@@ -204,7 +204,7 @@ def _held_leaves(state: State, gang: Gang) -> set[str]:
     return found
 
 
-def copy_problem(state: State, gang: Gang) -> str:
+def copy_problem(state: State, gang: GangRecord) -> str:
     """Return which copy is being restarted, or the first one that lacks members; or ``""``.
 
     Other members of the gang may run, or be tried.
@@ -242,7 +242,7 @@ def _numbers(tree: SubGroup, counts: Mapping[str, Mapping[PodClass, int]]) -> _N
 
 
 def _later(
-    gang: Gang, alone: Sequence[PodRecord], needed: Mapping[str, int], own: Hashable
+    gang: GangRecord, alone: Sequence[PodRecord], needed: Mapping[str, int], own: Hashable
 ) -> tuple[Hashable, tuple[tuple[Minimum, ...], ...]]:
     """Return what members that go alone ask for: any one of them by itself, or any whole copy."""
     parts: list[SubGroup] = []
@@ -267,7 +267,7 @@ def _later(
 
 
 def halved(
-    state: State, gang: Gang, members: Sequence[PodRecord], lost: Sequence[PodRecord]
+    state: State, gang: GangRecord, members: Sequence[PodRecord], lost: Sequence[PodRecord]
 ) -> list[PodRecord]:
     """Return the members that hold nodes and cannot go: their copy of a role would go by half.
 
@@ -311,7 +311,7 @@ def _minima(
             yield from _minima(child, counts, needed)
 
 
-def unit_is_whole(state: State, gang: Gang) -> bool:
+def unit_is_whole(state: State, gang: GangRecord) -> bool:
     """Return whether the members of a gang are placed in one cycle."""
     if (
         state.settings.unit is SchedulingUnit.GROUP
@@ -326,7 +326,7 @@ def unit_is_whole(state: State, gang: Gang) -> bool:
 # Bundles ---------------------------------------------------------------------------------------
 
 
-def bundle_problem(state: State, gang: Gang) -> str:
+def bundle_problem(state: State, gang: GangRecord) -> str:
     """Return why the groups of a gang cannot start together yet; ``""`` if they can."""
     if gang.problem or not gang.is_bundle:
         return gang.problem
@@ -341,7 +341,7 @@ def bundle_problem(state: State, gang: Gang) -> str:
     return ""
 
 
-def _family_problem(state: State, gang: Gang) -> str:
+def _family_problem(state: State, gang: GangRecord) -> str:
     """Return why the groups below a root cannot start together yet; ``""`` if they can."""
     needed, pending = lacking(state, gang), Counter([r.leaf for r in gang.pending.values()])
 

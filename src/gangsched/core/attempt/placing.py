@@ -18,7 +18,7 @@ from gangsched.core.placement.search import search
 from gangsched.core.placement.task import Task
 from gangsched.core.placement.tree_walk import place_elastic, place_minimum
 from gangsched.core.queue.demand import Demand
-from gangsched.core.records.gang import Gang, PodRecord, by_group
+from gangsched.core.records.gang import GangRecord, PodRecord, by_group
 from gangsched.core.records.trial import Trial
 from gangsched.core.state import State
 from gangsched.cycle_state import CycleState
@@ -72,7 +72,7 @@ def pre_filter(
     return [record for record in pods if record not in refused], refused
 
 
-def place_gang(state: State, gang: Gang, task: Task) -> bool:
+def place_gang(state: State, gang: GangRecord, task: Task) -> bool:
     """Place the minima, then what else fits; return whether the minima are placed."""
     were_nominated = bool(task.nodes)
 
@@ -97,7 +97,7 @@ def place_gang(state: State, gang: Gang, task: Task) -> bool:
     return True
 
 
-def _search(state: State, gang: Gang, task: Task) -> bool:
+def _search(state: State, gang: GangRecord, task: Task) -> bool:
     demand: Demand | None = gang.demand
     if demand is not None and not is_within_bounds(state, demand):
         return False
@@ -138,13 +138,15 @@ def _headroom(state: State, plugin: Any, pod: Pod) -> int | None:
     return answer
 
 
-def place_alone(state: State, gang: Gang, task: Task) -> bool:
+def place_alone(state: State, gang: GangRecord, task: Task) -> bool:
     """Place each member that fits by itself; return whether one was placed."""
     _place_more(state, gang, task, 0)
     return bool(task.nodes)
 
 
-def _place_more(state: State, gang: Gang, task: Task, needed: int, *, elastic: bool = True) -> None:
+def _place_more(
+    state: State, gang: GangRecord, task: Task, needed: int, *, elastic: bool = True
+) -> None:
     """Place what fits beyond the first *needed* members, on nodes and in quotas.
 
     A member that exceeds a quota gives its node back, and others are placed in its stead.
@@ -214,19 +216,19 @@ def _units(task: Task, first: int) -> Iterator[tuple[int, list[PodRecord]]]:
         yield min(least, len(members)), members
 
 
-def enough(gang: Gang, ready: Sequence[PodRecord]) -> bool:
+def enough(gang: GangRecord, ready: Sequence[PodRecord]) -> bool:
     """Return whether the members that passed PreFilter could meet all minima."""
     counts = of_leaves(holding_by_leaf(gang), Counter([record.leaf for record in ready]))
     return standing(gang.tree, counts).is_complete
 
 
-def missing(state: State, gang: Gang) -> Resources:
+def missing(state: State, gang: GangRecord) -> Resources:
     """Return what the nodes lack in total for a gang that states its total request."""
     wanted = wanted_in_all(state, gang)
     return gap(wanted, state.table.total_free()) if wanted else NOTHING
 
 
-def wanted_in_all(state: State, gang: Gang) -> Resources:
+def wanted_in_all(state: State, gang: GangRecord) -> Resources:
     """Return what a gang that states its total request needs beside what its members hold."""
     wanted_in_all = NOTHING
     for info in gang.infos.values():
@@ -246,7 +248,7 @@ def wanted_in_all(state: State, gang: Gang) -> Resources:
 
 def places(
     state: State,
-    gang: Gang,
+    gang: GangRecord,
     members: Sequence[PodRecord],
     needed: Mapping[str, int] | None,
     trial: Trial,

@@ -1,4 +1,4 @@
-"""Whom a gang may preempt: pods and nominations of a priority below its own (``Gang.priority``).
+"""Whom a gang may preempt: pods and nominations of a lower priority (``GangRecord.priority``).
 
 Whether it may at all is said by the groups that start, else by their members.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.queue.demand import Demand, Reach
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.records.trial import Lifted, Trial
 from gangsched.core.state import State
 from gangsched.model import PreemptionPolicy
@@ -20,7 +20,7 @@ from gangsched.primitives.standing import of_leaves, standing
 __all__ = ["helps", "may_evict", "may_preempt", "reach_of"]
 
 
-def reach_of(state: State, gang: Gang, tried: Sequence[PodRecord]) -> Reach | None:
+def reach_of(state: State, gang: GangRecord, tried: Sequence[PodRecord]) -> Reach | None:
     """Return the reach of a gang; None if nothing is ever preempted. O(members).
 
     Args:
@@ -57,7 +57,7 @@ def may_evict(state: State, record: PodRecord) -> bool:
     return policy.elastic_members or quorum.brings_nearer(info, record.role)
 
 
-def _is_met(gang: Gang) -> bool:
+def _is_met(gang: GangRecord) -> bool:
     """Return whether the members of a tree that hold nodes meet its minima. O(members)."""
     return standing(gang.tree, of_leaves(holding_by_leaf(gang))).is_met
 

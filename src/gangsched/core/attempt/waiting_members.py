@@ -11,7 +11,7 @@ from typing import Any
 from attrs import evolve
 
 from gangsched.core.attempt.release import Prepared, is_quorum_without, prepare, release
-from gangsched.core.records.gang import Gang, PodRecord, by_group, by_seq
+from gangsched.core.records.gang import GangRecord, PodRecord, by_group, by_seq
 from gangsched.core.state import State
 from gangsched.errors import GangschedError
 from gangsched.outcomes import Unschedulable
@@ -20,7 +20,7 @@ from gangsched.profile.calls import name_of
 __all__ = ["allow", "recheck", "waiting_siblings"]
 
 
-def recheck(state: State, gang: Gang) -> None:
+def recheck(state: State, gang: GangRecord) -> None:
     """Ask the pending permit plugins of waiting members again, and release those that may go."""
     members = sorted(gang.waiting.values(), key=by_seq)
     again = _AskedAgain(state)
@@ -99,7 +99,7 @@ def allow(state: State, record: PodRecord, plugin: str) -> None:
 
 
 def waiting_siblings(
-    state: State, gang: Gang, members: Sequence[PodRecord]
+    state: State, gang: GangRecord, members: Sequence[PodRecord]
 ) -> tuple[list[PodRecord], list[PodRecord]]:
     """Return which members that waited before may go with others by now, and which may not.
 

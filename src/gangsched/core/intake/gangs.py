@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from gangsched.core.moves.rejection import reject
-from gangsched.core.records.gang import Gang
+from gangsched.core.records.gang import GangRecord
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Pod
 from gangsched.primitives.counters import MemberState
@@ -20,7 +20,7 @@ _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 _WAITING: Final = MemberState.WAITING
 
 
-def gang_of_group(state: State, info: PodGroupInfo, pod: Pod) -> Gang:
+def gang_of_group(state: State, info: PodGroupInfo, pod: Pod) -> GangRecord:
     """Return the gang of a group; a new one for the first member."""
     records = state.records
     gang = records.gang_of.get(info.key)
@@ -28,7 +28,7 @@ def gang_of_group(state: State, info: PodGroupInfo, pod: Pod) -> Gang:
         key = _gang_key(state, info)
         gang = records.gangs.get(key)
         if gang is None:
-            gang = Gang(key, records.number(), pod.created_at)
+            gang = GangRecord(key, records.number(), pod.created_at)
             gang.failures, gang.backoff_until = info.failures, info.backoff_until
             gang.reason = info.failure
             records.gangs[key] = gang
@@ -38,7 +38,7 @@ def gang_of_group(state: State, info: PodGroupInfo, pod: Pod) -> Gang:
     return gang
 
 
-def add_group(state: State, gang: Gang, info: PodGroupInfo) -> None:
+def add_group(state: State, gang: GangRecord, info: PodGroupInfo) -> None:
     """Count a group among those of a gang, if it belongs to it."""
     if _gang_key(state, info) == gang.key:
         gang.infos[info.key] = info
@@ -59,7 +59,7 @@ def _gang_key(state: State, info: PodGroupInfo) -> str:
     return "bundle:" + " ".join(sorted({info.key, *spec.bundle}))
 
 
-def grow_tree(state: State, gang: Gang) -> None:
+def grow_tree(state: State, gang: GangRecord) -> None:
     """Give a gang the tree that its groups state by now.
 
     If the groups of a bundle disagree, each of those that have members keeps its own tree: members
@@ -105,7 +105,7 @@ def regroup(state: State, keys: Iterable[GroupKey]) -> None:
             state.touch(gang)
 
 
-def _move_group(state: State, info: PodGroupInfo, gang: Gang) -> None:
+def _move_group(state: State, info: PodGroupInfo, gang: GangRecord) -> None:
     """Move a group with its members from one gang to another."""
     records = state.records
     members = [record for record in gang.members.values() if record.info is info]

@@ -11,7 +11,7 @@ from gangsched.core.intake.assumed import check_waiting
 from gangsched.core.intake.pods import read_pod
 from gangsched.core.intake.seen import look_ahead, node_shown, pods_shown
 from gangsched.core.moves.lost_nodes import lose
-from gangsched.core.records.gang import Gang, QueuePlace
+from gangsched.core.records.gang import GangRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.model import FrozenMap, Node, NodeName, PodUID
 from gangsched.primitives.counters import MemberState
@@ -68,7 +68,7 @@ def _is_due(state: State, uid: PodUID) -> bool:
     return record is None or record.state is _UNSCHEDULED
 
 
-def retry(state: State, gang: Gang) -> None:
+def retry(state: State, gang: GangRecord) -> None:
     """Let a gang be tried once more, whatever it waits for."""
     if gang.pending and gang.place in (QueuePlace.BACKOFF, QueuePlace.PARKED):
         gang.backoff_until, gang.refused = -math.inf, None  # what is known does not count

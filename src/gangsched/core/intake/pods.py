@@ -24,7 +24,7 @@ from gangsched.core.intake.seen import (
 )
 from gangsched.core.moves.lost_nodes import lose
 from gangsched.core.preemption import nominations
-from gangsched.core.records.gang import Gang, PodRecord, QueuePlace, by_seq
+from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace, by_seq
 from gangsched.core.state import State
 from gangsched.errors import ClusterStateError, InvalidPodGroupError
 from gangsched.events import (
@@ -146,7 +146,7 @@ def _admit(
         info = records.registry.join(pod, claim, wanted)
         gang = gang_of_group(state, info, pod)
     else:
-        gang = Gang(f"pod:{pod.uid}", records.number(), pod.created_at)
+        gang = GangRecord(f"pod:{pod.uid}", records.number(), pod.created_at)
         before = records.gangs.get(gang.key)
         if before is not None:
             state.queue.put(before, QueuePlace.NOWHERE)  # it is read as another pod now

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from gangsched.core.points import Waits
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state import State
 from gangsched.cycle_state import CycleState
 from gangsched.events import (
@@ -34,7 +34,7 @@ _STARTED: Final = (MemberState.ASSIGNED, MemberState.SUCCEEDED, MemberState.FAIL
 # Nodes that members take and give back ----------------------------------------------------------
 
 
-def begin(state: State, gang: Gang) -> None:
+def begin(state: State, gang: GangRecord) -> None:
     """Begin an attempt of each group of a gang unless one is under way."""
     if not gang.began:
         gang.began = gang.round = state.records.step
@@ -123,7 +123,7 @@ def evict(state: State, record: PodRecord, reason: str) -> None:
 # What a group has reached -----------------------------------------------------------------------
 
 
-def note_progress(state: State, gang: Gang) -> None:
+def note_progress(state: State, gang: GangRecord) -> None:
     """Note when groups became complete, have started, and are bound. O(members) at a start."""
     for info in gang.infos.values():
         if info.complete_at is None and info.is_complete:
@@ -138,7 +138,7 @@ def note_progress(state: State, gang: Gang) -> None:
             state.call.out.append(GroupBound(info.key, info.started_by, info.assigned))
 
 
-def _has_started(gang: Gang, info: PodGroupInfo) -> bool:
+def _has_started(gang: GangRecord, info: PodGroupInfo) -> bool:
     """Return whether a quorum of members runs or ran; after a restart, the start is inferred."""
     minimum = info.min_available
     if minimum is None or info.members.started < minimum:

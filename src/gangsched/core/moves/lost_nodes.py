@@ -16,7 +16,7 @@ from typing import Final
 
 from gangsched.core.moves import attempt_steps
 from gangsched.core.moves.rejection import Verdict, apply_verdict, count
-from gangsched.core.records.gang import Gang, LostNode, PodRecord
+from gangsched.core.records.gang import GangRecord, LostNode, PodRecord
 from gangsched.core.state import State
 from gangsched.events import GroupPartlyBound, PodRejected
 from gangsched.model import GroupKey
@@ -89,7 +89,7 @@ def reject_some(state: State, due: Iterable[tuple[PodRecord, str]], cause: str) 
     A gang that is not rejected as a whole fails once, whatever the number of its pods.
     """
     verdicts: dict[GroupKey, Verdict] = {}
-    failed: dict[str, tuple[Gang, str]] = {}
+    failed: dict[str, tuple[GangRecord, str]] = {}
     for record, reason in due:
         node, info, gang = record.node, record.info, record.gang
         assert node is not None

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gangsched.core.records.gang import Gang, PodRecord, by_seq
+from gangsched.core.records.gang import GangRecord, PodRecord, by_seq
 from gangsched.core.state import State
 from gangsched.events import GroupIncomplete, PodNotAdmitted, PodUnschedulable
 from gangsched.model import GroupKey
@@ -35,7 +35,7 @@ def tell(state: State, record: PodRecord, reason: str) -> None:
     state.call.out.append(PodUnschedulable(record.uid, reason))
 
 
-def tell_gang(state: State, gang: Gang, reason: str) -> None:
+def tell_gang(state: State, gang: GangRecord, reason: str) -> None:
     """Tell the pending members of a gang that failed, but those that know. O(members log)."""
     for record in gang.in_order():
         tried = record.reason and record.told == record.reason and record.round == gang.round
@@ -46,7 +46,13 @@ def tell_gang(state: State, gang: Gang, reason: str) -> None:
 
 
 def not_admitted(
-    state: State, gang: Gang, info: PodGroupInfo | None, denial: str, told: str, *, is_known: bool
+    state: State,
+    gang: GangRecord,
+    info: PodGroupInfo | None,
+    denial: str,
+    told: str,
+    *,
+    is_known: bool,
 ) -> None:
     """Post why a gang is not admitted to the queue, and tell its pending members.
 
@@ -79,7 +85,7 @@ def not_admitted(
 
 
 def _why_not_admitted(
-    state: State, gang: Gang, info: PodGroupInfo, denial: str, told: str
+    state: State, gang: GangRecord, info: PodGroupInfo, denial: str, told: str
 ) -> tuple[str, GroupIncomplete | None]:
     """Return what the members of a group are told, and the notice if it is incomplete."""
     present, absent = presence(state, info)

@@ -15,7 +15,7 @@ Rules:
 from __future__ import annotations
 
 from gangsched.core.records import OVER
-from gangsched.core.records.gang import Gang, QueuePlace
+from gangsched.core.records.gang import GangRecord, QueuePlace
 from gangsched.core.state import State
 
 __all__ = ["accept_more", "tell"]
@@ -38,7 +38,7 @@ def accept_more(state: State) -> None:
     state.evaluator.forget()
     state.call.pods_changed = True
     state.queue.wake_all()
-    refused: list[Gang] = []
+    refused: list[GangRecord] = []
     for gang in state.records.gangs.values():
         if not gang.pending and not gang.waiting:
             continue  # the same call took its pods, and has not settled it yet

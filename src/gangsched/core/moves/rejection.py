@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from typing import Final, TypeAlias
 
 from gangsched.core.moves.attempt_steps import evict, give_back
-from gangsched.core.records.gang import Gang, PodRecord, by_seq
+from gangsched.core.records.gang import GangRecord, PodRecord, by_seq
 from gangsched.core.state import State
 from gangsched.events import GroupRejected, PodRejected
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup
@@ -26,7 +26,7 @@ Verdict: TypeAlias = RejectGroup | EvictGroup | HoldGroup
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 
 
-def count(state: State, gang: Gang, reason: str, *, backs_off: bool) -> None:
+def count(state: State, gang: GangRecord, reason: str, *, backs_off: bool) -> None:
     """Count a failure of a gang, and let it back off if waiting for a node would not help."""
     now, failures, until = state.records.now, gang.failures + 1, gang.backoff_until
     if backs_off:
@@ -39,7 +39,7 @@ def count(state: State, gang: Gang, reason: str, *, backs_off: bool) -> None:
 
 def reject(
     state: State,
-    gang: Gang,
+    gang: GangRecord,
     reason: str,
     *,
     evicts: bool = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.primitives.counters import MemberState
 
@@ -21,7 +21,7 @@ class Undo:
         members: Those that were assumed since; the cycle notes them.
     """
 
-    def __init__(self, state: State, gang: Gang) -> None:
+    def __init__(self, state: State, gang: GangRecord) -> None:
         self._state = state
         self._gang = gang
         self._demand = gang.demand

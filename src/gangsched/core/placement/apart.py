@@ -19,7 +19,7 @@ from attrs import frozen
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import Domain
 from gangsched.core.nodes.node_table import NodeTable
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import HOLDING
 
@@ -41,7 +41,7 @@ class Apart:
     """
 
     def __init__(
-        self, gang: Gang, table: NodeTable, nodes: Sequence[tuple[PodRecord, int]]
+        self, gang: GangRecord, table: NodeTable, nodes: Sequence[tuple[PodRecord, int]]
     ) -> None:
         self._gang = gang
         self._table = table

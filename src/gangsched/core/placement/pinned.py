@@ -14,7 +14,7 @@ from attrs import frozen
 
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.nodes.node_table import NodeTable
-from gangsched.core.records.gang import Gang
+from gangsched.core.records.gang import GangRecord
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import HOLDING
 
@@ -49,7 +49,7 @@ class Limit:
 
 
 def pinned_to(
-    gang: Gang,
+    gang: GangRecord,
     tree: SubGroup,
     table: NodeTable,
     under: Domain = EVERYWHERE,
@@ -93,7 +93,7 @@ def name_of(table: NodeTable, domain: Domain) -> str:
     return table.names[domain] if isinstance(domain, int) else table.domains.name(domain)
 
 
-def holding_by_leaf(gang: Gang) -> dict[str, int]:
+def holding_by_leaf(gang: GangRecord) -> dict[str, int]:
     """Return how many members of each leaf hold nodes. O(members)."""
     found: dict[str, int] = {}
     for record in gang.members.values():

@@ -31,7 +31,7 @@ from gangsched.core.placement.fill import (
 )
 from gangsched.core.placement.pinned import Limit, holding_by_leaf, name_of, pinned_to
 from gangsched.core.records import Records
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
 from gangsched.model import Pod
@@ -77,14 +77,14 @@ class Task:
 
     def __init__(
         self,
-        gang: Gang,
+        gang: GangRecord,
         pods: Collection[PodRecord],
         records: Records,
         cycle: Callable[[PodRecord], CycleState],
         lacking: Mapping[str, int],
         barred: Collection[int] = (),
     ) -> None:
-        self.gang: Gang = gang
+        self.gang: GangRecord = gang
         self.records: Records = records
         self.table: NodeTable = records.table
         self.pools: dict[str, dict[PodClass, list[PodRecord]]] = {}

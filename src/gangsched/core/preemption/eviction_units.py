@@ -16,7 +16,7 @@ from typing import Final, final
 from attrs import define, evolve, field
 
 from gangsched.core.preemption.surplus import Spare, surplus
-from gangsched.core.records.gang import Gang, by_seq
+from gangsched.core.records.gang import GangRecord, by_seq
 from gangsched.core.records.trial import Lifted
 from gangsched.core.state import State
 from gangsched.core.state.nominated import Nomination
@@ -54,7 +54,7 @@ class EvictionUnit:
     pods: int
     created_at: float
     seq: int
-    gang: Gang | None = None
+    gang: GangRecord | None = None
     elastic: SubGroup | None = None
     spares: Sequence[Spare] = ()
     nomination: Nomination | None = None
@@ -86,7 +86,7 @@ class EvictionUnit:
         return evolve(self, pods=len(taken), spares=spares, taken=taken)
 
 
-def eviction_units(state: State, below: int, besides: Gang) -> list[EvictionUnit]:
+def eviction_units(state: State, below: int, besides: GangRecord) -> list[EvictionUnit]:
     """Return the units of a lower priority than *below*. O(gangs), O(members) of few."""
     found: list[EvictionUnit] = []
     for gang in state.records.gangs.values():
@@ -104,7 +104,7 @@ def eviction_units(state: State, below: int, besides: Gang) -> list[EvictionUnit
     return found
 
 
-def _add_pod(gang: Gang, found: list[EvictionUnit]) -> None:
+def _add_pod(gang: GangRecord, found: list[EvictionUnit]) -> None:
     for record in gang.members.values():
         pod = record.pod
         if record.state in _ON_NODES:
@@ -113,7 +113,7 @@ def _add_pod(gang: Gang, found: list[EvictionUnit]) -> None:
             found.append(unit)
 
 
-def _add_gang(gang: Gang, found: list[EvictionUnit]) -> None:
+def _add_gang(gang: GangRecord, found: list[EvictionUnit]) -> None:
     infos = [info for info in gang.infos.values() if info.scheduled]
     if not infos:
         return
@@ -130,7 +130,7 @@ def _add_gang(gang: Gang, found: list[EvictionUnit]) -> None:
 
 
 def _add_surplus(
-    gang: Gang, tree: SubGroup, more: int, created_at: float, found: list[EvictionUnit]
+    gang: GangRecord, tree: SubGroup, more: int, created_at: float, found: list[EvictionUnit]
 ) -> None:
     spares = surplus(gang, tree)
     if spares:

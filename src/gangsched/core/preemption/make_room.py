@@ -46,7 +46,7 @@ from gangsched.core.preemption.preemptor import Preemptor
 from gangsched.core.preemption.steps import Steps
 from gangsched.core.preemption.victim_plan import VictimPlan
 from gangsched.core.queue.demand import Demand, Minimum, Reach
-from gangsched.core.records.gang import Gang, PodRecord, QueuePlace, by_seq
+from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace, by_seq
 from gangsched.core.state import State
 from gangsched.core.state.nominated import NominatedPod, Nomination
 from gangsched.errors import GangschedError
@@ -65,7 +65,7 @@ def preempts(state: State, demand: Demand, slots: list[int] | None) -> bool:
     return helps(state, demand, slots)
 
 
-def conclude(state: State, gang: Gang) -> None:
+def conclude(state: State, gang: GangRecord) -> None:
     """Make room for a gang after its attempt, if the attempt failed and it may preempt."""
     demand: Demand | None = gang.demand
     if demand is None or demand.blocked_at != state.records.step:
@@ -91,7 +91,7 @@ def conclude(state: State, gang: Gang) -> None:
         state.call.errors.append(error)
 
 
-def _preempt(state: State, gang: Gang, demand: Demand, reach: Reach) -> None:
+def _preempt(state: State, gang: GangRecord, demand: Demand, reach: Reach) -> None:
     steps = _steps(state)
     units = eviction_units(state, reach[0], gang)
     if not reach[1]:
@@ -114,7 +114,9 @@ def _steps(state: State) -> Steps:
     return Steps(total, min(total, policy.search_budget))
 
 
-def _preemptors(state: State, gang: Gang, demand: Demand, steps: Steps) -> Iterator[Preemptor]:
+def _preemptors(
+    state: State, gang: GangRecord, demand: Demand, steps: Steps
+) -> Iterator[Preemptor]:
     """Yield the gang, or what goes without it and lacks capacity, in order of arrival.
 
     That is a member, or a copy that starts as a whole. Of those that ask for the same only the
@@ -145,7 +147,7 @@ def _preemptors(state: State, gang: Gang, demand: Demand, steps: Steps) -> Itera
 
 
 def _starting(
-    gang: Gang, members: Sequence[PodRecord], needed: Mapping[str, int]
+    gang: GangRecord, members: Sequence[PodRecord], needed: Mapping[str, int]
 ) -> Iterable[tuple[SubGroup | None, list[PodRecord]]]:
     """Return the members that start together, with their copy; None for one that starts alone."""
     if not gang.tree.has_copies:
@@ -166,7 +168,7 @@ def _classes(records: Iterable[PodRecord]) -> Iterator[PodClass]:
         yield record.pod_class
 
 
-def _tell_exhausted(state: State, gang: Gang, steps: Steps, *, is_found: bool) -> None:
+def _tell_exhausted(state: State, gang: GangRecord, steps: Steps, *, is_found: bool) -> None:
     """Post that the search for victims was cut short, and note it if it found none."""
     failed, group = gang.refused, gang.group
     uid = gang.pod.uid if failed is None else failed.uid
@@ -180,7 +182,7 @@ def _tell_exhausted(state: State, gang: Gang, steps: Steps, *, is_found: bool) -
 
 
 def _carry_out(
-    state: State, gang: Gang, preemptor: Preemptor, plan: VictimPlan, priority: int
+    state: State, gang: GangRecord, preemptor: Preemptor, plan: VictimPlan, priority: int
 ) -> None:
     """Nominate nodes, evict the victims and announce both; see the module for the order."""
     group, out = gang.group, state.call.out
@@ -213,7 +215,7 @@ def _carry_out(
 
 
 def _nominate(
-    state: State, gang: Gang, preemptor: Preemptor, plan: VictimPlan, priority: int
+    state: State, gang: GangRecord, preemptor: Preemptor, plan: VictimPlan, priority: int
 ) -> Nomination:
     policy = state.settings.preemption
     assert policy is not None

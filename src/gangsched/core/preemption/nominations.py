@@ -36,7 +36,7 @@ from gangsched.core.attempt.pending_members import split
 from gangsched.core.attempt.reach import reach_of
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.placement.task import Task
-from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.core.state.nominated import NominatedPod, Nomination
 from gangsched.events import NominationLapsed
@@ -187,7 +187,7 @@ def note_replaced(state: State, record: PodRecord, fresh: PodRecord) -> None:
         nomination.awaited = [fresh if r is record else r for r in nomination.awaited]
 
 
-def awaits(state: State, gang: Gang) -> str:
+def awaits(state: State, gang: GangRecord) -> str:
     """Return what a gang awaits outside the queue; empty if it is to be tried."""
     nomination = state.nominations.known.get(gang)
     if nomination is None or nomination.is_tried or _is_free(nomination):
@@ -197,7 +197,7 @@ def awaits(state: State, gang: Gang) -> str:
     return f"{where} nominated, waiting for {_pods(nomination)} to terminate"
 
 
-def refused(state: State, gang: Gang, reason: str) -> None:
+def refused(state: State, gang: GangRecord, reason: str) -> None:
     """End the nomination of a gang that PreEnqueue refuses, if its nodes are free."""
     nomination = state.nominations.known.get(gang)
     if nomination is not None and _is_free(nomination):
@@ -264,7 +264,7 @@ def conclude(state: State, nomination: Nomination) -> None:
             nomination.gang.no_plan_at = state.mark
 
 
-def place(state: State, gang: Gang, task: Task) -> bool:
+def place(state: State, gang: GangRecord, task: Task) -> bool:
     """Place each nominated pod on its node; return False, with nothing placed, if one cannot go.
 
     Runtime complexity: O(pods x nominations).

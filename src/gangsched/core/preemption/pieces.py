@@ -21,12 +21,12 @@ from typing import Final, TypeAlias, final
 from attrs import frozen
 
 from gangsched.core.preemption.victim_plan import Taken
-from gangsched.core.records.gang import Gang
+from gangsched.core.records.gang import GangRecord
 from gangsched.core.records.trial import Lifted
 
 __all__ = ["CopyKey", "Piece", "rounds"]
 
-CopyKey: TypeAlias = tuple[Gang | None, str]
+CopyKey: TypeAlias = tuple[GangRecord | None, str]
 """A copy: its gang, and its key in the tree there."""
 _NOTHING_WITHIN: Final = math.inf
 

@@ -19,7 +19,7 @@ from gangsched.core.placement import late
 from gangsched.core.placement.task import Task
 from gangsched.core.preemption.steps import Steps
 from gangsched.core.queue.demand import Minimum
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.records.trial import Trial
 from gangsched.core.state import State
 from gangsched.outcomes import Unschedulable
@@ -52,7 +52,7 @@ class Preemptor:
     def __init__(
         self,
         state: State,
-        gang: Gang,
+        gang: GangRecord,
         members: Sequence[PodRecord],
         needed: Mapping[str, int] | None,
         minima: Sequence[Minimum],
@@ -60,7 +60,7 @@ class Preemptor:
         copy: SubGroup | None = None,
     ) -> None:
         self.state: State = state
-        self.gang: Gang = gang
+        self.gang: GangRecord = gang
         self.members: Sequence[PodRecord] = members
         self.needed: Mapping[str, int] | None = needed
         self.steps: Steps = steps

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple, final
 
-from gangsched.core.records.gang import Gang, PodRecord, by_seq
+from gangsched.core.records.gang import GangRecord, PodRecord, by_seq
 from gangsched.core.records.trial import Lifted
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
@@ -42,7 +42,7 @@ class Spare(NamedTuple):
 
 
 def surplus(
-    gang: Gang, tree: SubGroup, gone: Collection[Lifted] = (), slot: int | None = None
+    gang: GangRecord, tree: SubGroup, gone: Collection[Lifted] = (), slot: int | None = None
 ) -> list[Spare]:
     """Return what a gang can give up of a group that has started, or of a family. O(members).
 

@@ -24,7 +24,7 @@ from typing import Final, final
 from gangsched.cluster_objects import claims_of_pods
 from gangsched.core.questions.expected_ends import ExpectedEnds
 from gangsched.core.reading.why import asked, why_group
-from gangsched.core.records.gang import Gang
+from gangsched.core.records.gang import GangRecord
 from gangsched.core.state import State
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
@@ -205,7 +205,7 @@ class Ahead:
         order_of = state.queue.order_of
         keys = sorted(map(order_of, state.queue.active))
 
-        def ahead(gang: Gang) -> int:
+        def ahead(gang: GangRecord) -> int:
             return bisect_left(keys, order_of(gang))
 
         def reasons() -> dict[str, Why]:

@@ -26,7 +26,7 @@ from gangsched.core.queue.blocked import Blocked
 from gangsched.core.queue.by_account import ActiveGangs, Shares, turn_of
 from gangsched.core.queue.demand import Demand, Minimum, Reach
 from gangsched.core.records import Records
-from gangsched.core.records.gang import Gang, QueuePlace
+from gangsched.core.records.gang import GangRecord, QueuePlace
 from gangsched.resources import NOTHING, Resources
 
 __all__ = ["Queue"]
@@ -57,7 +57,7 @@ class Queue:
     def __init__(
         self,
         records: Records,
-        sort: Callable[[Gang], tuple[Any, ...]],
+        sort: Callable[[GangRecord], tuple[Any, ...]],
         share: Shares | None = None,
     ) -> None:
         self._records = records
@@ -67,7 +67,7 @@ class Queue:
         self.preempts: Callable[[Demand, list[int] | None], bool] = lambda _demand, _slots: False
         self.is_within_bounds: Callable[[Demand], bool] = lambda _demand: True
         self._active: ActiveGangs = ActiveGangs(self._share)
-        self._backoff: list[tuple[float, int, Gang]] = []
+        self._backoff: list[tuple[float, int, GangRecord]] = []
         self.earliest: float = math.inf
         self._demands: dict[Hashable, Demand] = {}
         self._blocked: Blocked = Blocked()
@@ -78,7 +78,7 @@ class Queue:
 
     # Places -------------------------------------------------------------------------------------
 
-    def put(self, gang: Gang, place: QueuePlace, demand: Demand | None = None) -> None:
+    def put(self, gang: GangRecord, place: QueuePlace, demand: Demand | None = None) -> None:
         """Put a gang in a place, with what it asks for. O(log gangs)."""
         before = gang.demand
         if place is _NOWHERE and gang.place is _NOWHERE and before is demand:
@@ -114,7 +114,7 @@ class Queue:
         if before is not None:
             self._drop(before)
 
-    def _follow(self, leader: Gang, demand: Demand) -> None:
+    def _follow(self, leader: GangRecord, demand: Demand) -> None:
         """Let the next gang of a demand lead, if its leader does not any more."""
         if leader.place is _ACTIVE and leader.demand is demand:
             return
@@ -122,26 +122,26 @@ class Queue:
             self._back_off(demand)
         self._lead(demand)
 
-    def key_of(self, gang: Gang) -> tuple[Any, ...]:
+    def key_of(self, gang: GangRecord) -> tuple[Any, ...]:
         """Return the key by which a gang is sorted now."""
         return (*self._sort(gang), gang.seq)
 
-    def order_of(self, gang: Gang) -> tuple[Any, ...]:
+    def order_of(self, gang: GangRecord) -> tuple[Any, ...]:
         """Return what gangs are ordered by: the share of the account, then the sort key."""
         return turn_of(gang, self._share)
 
-    def head(self) -> Gang | None:
+    def head(self) -> GangRecord | None:
         """Return the first active gang; None if none is active. Amortised O(log gangs)."""
         return self._active.first()
 
-    def pop(self) -> Gang:
+    def pop(self) -> GangRecord:
         """Take the first active gang out to be tried; put it in a place when that is done."""
         gang = self._active.first()
         assert gang is not None
         self._take_out(gang)
         return gang
 
-    def _take_out(self, gang: Gang) -> None:
+    def _take_out(self, gang: GangRecord) -> None:
         if gang.place is _ACTIVE:
             self._active.remove(gang)
         elif gang.place is _PARKED:
@@ -167,9 +167,9 @@ class Queue:
 
     # Backoff ------------------------------------------------------------------------------------
 
-    def due(self, now: float) -> list[Gang]:
+    def due(self, now: float) -> list[GangRecord]:
         """Take out and return the gangs whose backoff is over by an instant."""
-        found: list[Gang] = []
+        found: list[GangRecord] = []
         while (when := self.next_deadline()) is not None and when <= now:
             gang = heapq.heappop(self._backoff)[2]
             gang.place = _NOWHERE
@@ -184,7 +184,7 @@ class Queue:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
-    def take_turns(self, gangs: Iterable[Gang]) -> None:
+    def take_turns(self, gangs: Iterable[GangRecord]) -> None:
         """Let gangs in backoff be tried, those of one demand one after the other until one fails.
 
         They are parked meanwhile; those that are not come to back off again. O(gangs x log gangs).
@@ -294,7 +294,7 @@ class Queue:
         """Return whether a gang of a demand may fit, as far as counts and bounds say."""
         return demand.could_fit() and self.is_within_bounds(demand)
 
-    def force(self, gang: Gang) -> None:
+    def force(self, gang: GangRecord) -> None:
         """Let a gang be tried once more though its demand is known to fail."""
         demand = gang.demand
         demand.blocked_at = 0
@@ -312,13 +312,13 @@ class Queue:
             if kinds is None or demand.reads(kinds):
                 self.unblock(demand)
 
-    def lead(self, demand: Demand, gang: Gang) -> None:
+    def lead(self, demand: Demand, gang: GangRecord) -> None:
         """Let an active gang be tried for all that are parked."""
         demand.leader = gang
         if self._has_shares:
             self._led[demand] = None
 
-    def follows(self, gang: Gang, demand: Demand) -> bool:
+    def follows(self, gang: GangRecord, demand: Demand) -> bool:
         """Return whether a parked gang has its turn after the leader of its demand still. O(1)."""
         leader = demand.leader
         return (
@@ -362,10 +362,10 @@ class Queue:
     # Reading ------------------------------------------------------------------------------------
 
     @property
-    def active(self) -> list[Gang]:
+    def active(self) -> list[GangRecord]:
         """The active gangs, in queue order. O(n log n)."""
         return list(self._active)
 
 
-def _equal(_gang: Gang) -> float:
+def _equal(_gang: GangRecord) -> float:
     return 0.0

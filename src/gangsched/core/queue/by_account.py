@@ -12,17 +12,17 @@ from typing import Any, Final, TypeAlias, final
 
 from sortedcontainers import SortedKeyList
 
-from gangsched.core.records.gang import Gang
+from gangsched.core.records.gang import GangRecord
 from gangsched.errors import InternalError
 from gangsched.primitives.heap import PriorityHeap
 
 __all__ = ["ActiveGangs", "ParkedGangs", "Shares", "turn_of"]
 
-Shares: TypeAlias = Callable[[Gang], float]
+Shares: TypeAlias = Callable[[GangRecord], float]
 """Returns the share of the account of a gang."""
 
 
-def turn_of(gang: Gang, share: Shares) -> tuple[Any, ...]:
+def turn_of(gang: GangRecord, share: Shares) -> tuple[Any, ...]:
     """Return what gangs are ordered by: the share of the account, then the sort key."""
     return (share(gang), *gang.sort_key)
 
@@ -33,7 +33,7 @@ class _Account:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.gangs: PriorityHeap[Gang] = PriorityHeap()
+        self.gangs: PriorityHeap[GangRecord] = PriorityHeap()
         self.key: tuple[Any, ...] | None = None
         self.handle: Any = None
 
@@ -54,7 +54,7 @@ class ActiveGangs:
         self._accounts: dict[str, _Account] = {}
         self._order: PriorityHeap[_Account] = PriorityHeap()
 
-    def add(self, gang: Gang) -> None:
+    def add(self, gang: GangRecord) -> None:
         """Add a gang. O(log gangs)."""
         account = self._accounts.get(gang.account)
         if account is None:
@@ -62,14 +62,14 @@ class ActiveGangs:
         gang.handle = account.gangs.push(gang.sort_key, gang)
         self._place(account)
 
-    def remove(self, gang: Gang) -> None:
+    def remove(self, gang: GangRecord) -> None:
         """Take a gang out. O(log gangs)."""
         account = self._accounts[gang.account]
         account.gangs.remove(gang.handle)
         gang.handle = None
         self._place(account)
 
-    def first(self) -> Gang | None:
+    def first(self) -> GangRecord | None:
         """Return the first gang; None without any. O(log gangs)."""
         return self._order.peek().gangs.peek() if self._accounts else None
 
@@ -102,7 +102,7 @@ class ActiveGangs:
     def __len__(self) -> int:
         return sum(len(account.gangs) for account in self._accounts.values())
 
-    def __iter__(self) -> Iterator[Gang]:
+    def __iter__(self) -> Iterator[GangRecord]:
         """Iterate in queue order. O(n log n)."""
         found = [gang for account in self._accounts.values() for gang in account.gangs]
         return iter(sorted(found, key=lambda gang: turn_of(gang, self._share)))
@@ -117,28 +117,28 @@ class ParkedGangs:
     def __init__(self) -> None:
         self._accounts: dict[str, Any] = {}
 
-    def add(self, gang: Gang) -> None:
+    def add(self, gang: GangRecord) -> None:
         """Add a gang. O(log gangs)."""
         found: Any = self._accounts.get(gang.account)
         if found is None:
             found = self._accounts[gang.account] = SortedKeyList(key=_sort_key)
         found.add(gang)
 
-    def remove(self, gang: Gang) -> None:
+    def remove(self, gang: GangRecord) -> None:
         """Take a gang out. O(log gangs)."""
         found = self._accounts[gang.account]
         found.remove(gang)
         if not found:
             del self._accounts[gang.account]
 
-    def first(self, share: Shares) -> Gang:
+    def first(self, share: Shares) -> GangRecord:
         """Return the first gang in queue order. O(accounts)."""
-        firsts: list[Gang] = [gangs[0] for gangs in self._accounts.values()]
+        firsts: list[GangRecord] = [gangs[0] for gangs in self._accounts.values()]
         if len(firsts) == 1:
             return firsts[0]
         return min(firsts, key=lambda gang: turn_of(gang, share))
 
-    def by_account(self) -> Iterator[Iterator[Gang]]:
+    def by_account(self) -> Iterator[Iterator[GangRecord]]:
         """Yield the gangs of each account, in order."""
         return map(iter, self._accounts.values())
 
@@ -148,9 +148,9 @@ class ParkedGangs:
     def __bool__(self) -> bool:
         return bool(self._accounts)
 
-    def __contains__(self, gang: Gang) -> bool:
+    def __contains__(self, gang: GangRecord) -> bool:
         return gang in self._accounts.get(gang.account, ())
 
 
-def _sort_key(gang: Gang) -> tuple[Any, ...]:
+def _sort_key(gang: GangRecord) -> tuple[Any, ...]:
     return gang.sort_key

@@ -12,13 +12,13 @@ from collections.abc import Collection
 
 from gangsched.core.queue import Queue
 from gangsched.core.queue.demand import Demand
-from gangsched.core.records.gang import Gang, QueuePlace
+from gangsched.core.records.gang import GangRecord, QueuePlace
 from gangsched.errors import InternalError
 
 __all__ = ["check_queue"]
 
 
-def check_queue(queue: Queue, gangs: Collection[Gang]) -> None:
+def check_queue(queue: Queue, gangs: Collection[GangRecord]) -> None:
     """Raise ``InternalError`` if the queue contradicts the gangs. O(n log n)."""
     queue._active.check()
     active = set(map(id, queue.active))
@@ -41,7 +41,7 @@ def check_queue(queue: Queue, gangs: Collection[Gang]) -> None:
         raise InternalError("blocked demands are not those that are blocked")
 
 
-def _check_demand(queue: Queue, gang: Gang, demand: Demand) -> None:
+def _check_demand(queue: Queue, gang: GangRecord, demand: Demand) -> None:
     """Check that a gang asks for a known demand, and does not wait in vain if it is parked."""
     if queue._demands.get(demand.key) is not demand:
         raise InternalError(f"the demand of {gang} is not known")

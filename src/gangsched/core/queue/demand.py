@@ -16,7 +16,7 @@ from gangsched.cluster_objects import ClusterObject
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.queue.by_account import ParkedGangs
-from gangsched.core.records.gang import Gang
+from gangsched.core.records.gang import GangRecord
 from gangsched.primitives.capacity import gap
 from gangsched.resources import NOTHING, Resources
 
@@ -112,7 +112,7 @@ class Demand:
         self.blocked_at: int = 0
         self.gangs: int = 0
         self.parked: ParkedGangs = ParkedGangs()
-        self.leader: Gang | None = None
+        self.leader: GangRecord | None = None
         found = {c: None for minima in alternatives for m in minima for c, _most in m.parts}
         self._classes: tuple[PodClass, ...] = tuple(found)
         self._single: tuple[PodClass, int] | None = _single(alternatives)

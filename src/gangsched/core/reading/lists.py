@@ -17,7 +17,7 @@ from attrs import frozen
 
 from gangsched.core.reading.queue_view import SchedulingQueue
 from gangsched.core.reading.why import why_group, why_pod
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state import State
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
 from gangsched.primitives.counters import MemberState
@@ -100,11 +100,11 @@ class _Order:
         ordered = (*active, *queue.backoff, *parked)
         return cls({entry.seq: place for place, entry in enumerate(ordered)}, len(active))
 
-    def place(self, gang: Gang) -> int:
+    def place(self, gang: GangRecord) -> int:
         """Return the place of a gang; behind all others if it is not queued. O(1)."""
         return self.places.get(gang.seq, len(self.places))
 
-    def active_place(self, gang: Gang) -> int | None:
+    def active_place(self, gang: GangRecord) -> int | None:
         """Return the place among the active gangs; None if it is not active. O(1)."""
         place = self.place(gang)
         return place if place < self.active else None

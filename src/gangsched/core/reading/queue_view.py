@@ -11,7 +11,7 @@ from typing import Any, final
 
 from gangsched.core.queue import Queue
 from gangsched.core.records import Records
-from gangsched.core.records.gang import Gang, QueuePlace
+from gangsched.core.records.gang import GangRecord, QueuePlace
 from gangsched.explain import UnschedulableMember
 from gangsched.model import Pod
 from gangsched.primitives.group_info import PodGroupInfo
@@ -25,7 +25,7 @@ class QueueEntry:
 
     __slots__ = ("_gang",)
 
-    def __init__(self, gang: Gang) -> None:
+    def __init__(self, gang: GangRecord) -> None:
         self._gang = gang
 
     @property
@@ -126,7 +126,7 @@ class SchedulingQueue:
 
     __slots__ = ("_nominated", "_queue", "_records")
 
-    def __init__(self, queue: Queue, records: Records, nominated: Container[Gang]) -> None:
+    def __init__(self, queue: Queue, records: Records, nominated: Container[GangRecord]) -> None:
         self._queue = queue
         self._records = records
         self._nominated = nominated
@@ -180,9 +180,9 @@ class SchedulingQueue:
         nowhere = QueuePlace.NOWHERE
         return sum(gang.place is not nowhere for gang in self._records.gangs.values())
 
-    def _in(self, place: QueuePlace) -> list[Gang]:
+    def _in(self, place: QueuePlace) -> list[GangRecord]:
         return [gang for gang in self._records.gangs.values() if gang.place is place]
 
 
-def _entries(gangs: Iterable[Gang]) -> tuple[QueueEntry, ...]:
+def _entries(gangs: Iterable[GangRecord]) -> tuple[QueueEntry, ...]:
     return tuple([QueueEntry(gang) for gang in gangs])

@@ -17,7 +17,7 @@ from gangsched.core.admission import restarts
 from gangsched.core.moves import notices
 from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.preemption import nominations
-from gangsched.core.records.gang import Gang, PodRecord, QueuePlace, by_seq
+from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace, by_seq
 from gangsched.core.state import State
 from gangsched.errors import UnknownPodError
 from gangsched.explain import (
@@ -47,7 +47,7 @@ from gangsched.profile.calls import name_of
 
 __all__ = ["Ahead", "asked", "why_of", "why_group", "why_pod"]
 
-Ahead: TypeAlias = Callable[[Gang], int]
+Ahead: TypeAlias = Callable[[GangRecord], int]
 """Returns the number of gangs before a gang in the queue."""
 
 _Answer = TypeVar("_Answer")
@@ -144,7 +144,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
     lacking = _not_enough_members(state, info)
     if lacking is not None:
         return lacking
-    gang: Gang | None = None  # one that runs is not read
+    gang: GangRecord | None = None  # one that runs is not read
     if info.scheduled < len(info.members):
         gang = state.records.gang_of.get(info.key)
     rest: Why | None = None
@@ -257,14 +257,14 @@ def _finished(info: PodGroupInfo) -> Finished | None:
     return None
 
 
-def _members(gang: Gang | None, info: PodGroupInfo) -> list[PodRecord]:
+def _members(gang: GangRecord | None, info: PodGroupInfo) -> list[PodRecord]:
     """Return the members of a group in the order of arrival. O(members of the gang)."""
     found = () if gang is None else gang.members.values()
     return sorted((r for r in found if r.info and r.info.key == info.key), key=by_seq)
 
 
 def _partly_running(
-    gang: Gang | None, info: PodGroupInfo, rest: Why | None
+    gang: GangRecord | None, info: PodGroupInfo, rest: Why | None
 ) -> PartlyRunning | None:
     """Return the answer about a group that runs without all of its members; None if all run.
 
@@ -352,7 +352,7 @@ def _without_role(members: Iterable[PodRecord]) -> int:
 
 
 def _why_gang(
-    state: State, gang: Gang, ahead: Ahead | None = None, group: str | None = None
+    state: State, gang: GangRecord, ahead: Ahead | None = None, group: str | None = None
 ) -> Why:
     """Return why the pending pods of a gang, or of a group of it, are not placed."""
     ahead = ahead or (lambda each: _ahead(state, each))
@@ -368,21 +368,21 @@ def _why_gang(
     if gang.place is QueuePlace.BACKOFF:
         return BackingOff(gang.backoff_until, failures, reason, member, tried_at, is_old)
     if gang.place is QueuePlace.PARKED:
-        leader: Gang | None = gang.demand.leader
+        leader: GangRecord | None = gang.demand.leader
         if gang.demand.blocked_at or leader is None:
             return NoNodeFits(failures, reason, member, tried_at, is_old)
         return Queued(ahead(gang), leader.name, member)
     return Queued(ahead(gang), None, member)
 
 
-def _refused(gang: Gang, group: str | None) -> UnschedulableMember | None:
+def _refused(gang: GangRecord, group: str | None) -> UnschedulableMember | None:
     """Return the member that found no node; its group is named to those that ask about another."""
     member = gang.refused
     is_own = member is not None and member.group == group
     return evolve(member, group=None) if member is not None and is_own else member
 
 
-def _last_attempt(gang: Gang) -> tuple[str, float | None]:
+def _last_attempt(gang: GangRecord) -> tuple[str, float | None]:
     """Return why the last attempt of a gang failed, ``""`` if none did, and when; None if unknown.
 
     The pods, and with them the gang, may be newer than the last attempt of their group.
@@ -396,6 +396,6 @@ def _last_attempt(gang: Gang) -> tuple[str, float | None]:
     return reason, gang.queued_at if gang.failures else None
 
 
-def _ahead(state: State, gang: Gang) -> int:
+def _ahead(state: State, gang: GangRecord) -> int:
     order_of = state.queue.order_of
     return sum(order_of(other) < order_of(gang) for other in state.queue.active)

@@ -19,7 +19,7 @@ from gangsched.core.nodes.hold import Hold
 from gangsched.core.nodes.node_table import Needs, NodeTable
 from gangsched.core.nodes.views import NodeView
 from gangsched.core.records.current_call import CurrentCall
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.records.quota_ledger import QuotaLedger
 from gangsched.core.records.tenancy import Tenancy
 from gangsched.cycle_state.pod_counts import KeptPodCounts
@@ -109,8 +109,8 @@ class Records:
         self.tenancy: Tenancy = Tenancy(table)
         self.registry = registry
         self.pods: dict[PodUID, PodRecord] = {}
-        self.gangs: dict[str, Gang] = {}
-        self.gang_of: dict[GroupKey, Gang] = {}
+        self.gangs: dict[str, GangRecord] = {}
+        self.gang_of: dict[GroupKey, GangRecord] = {}
         self.waiting: WaitingMap = WaitingMap()
         self.usage: dict[str, dict[int, int]] = {}
         self.notes_used = False
@@ -206,14 +206,14 @@ class Records:
         if record.state is _UNSCHEDULED:
             record.gang.pending[record.uid] = record
 
-    def join(self, record: PodRecord, gang: Gang) -> None:
+    def join(self, record: PodRecord, gang: GangRecord) -> None:
         """Let a pod be one of another gang, which is counted afterwards. O(1)."""
         if record.slot >= 0:
             self._use_priority(record.gang, -1)
             self._use_priority(gang, 1)
         record.gang = gang
 
-    def count_priority(self, gang: Gang) -> None:
+    def count_priority(self, gang: GangRecord) -> None:
         """Count the pods of a gang on nodes under its priority. O(groups)."""
         priority = gang.priority if gang.members else 0
         if priority != gang.counted_priority:
@@ -222,7 +222,7 @@ class Records:
             gang.counted_priority = priority
             self._use_priority(gang, number)
 
-    def _use_priority(self, gang: Gang, change: int) -> None:
+    def _use_priority(self, gang: GangRecord, change: int) -> None:
         priority = gang.counted_priority
         gang.on_nodes += change
         number = self.priorities.get(priority, 0) + change

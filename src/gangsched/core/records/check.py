@@ -16,7 +16,7 @@ from collections import Counter
 
 from gangsched.core.nodes.hold import Hold
 from gangsched.core.records import Records
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.errors import InternalError
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.group_info import HOLDING
@@ -118,7 +118,7 @@ def _check_sums(records: Records) -> None:
     _require(priorities == records.priorities, "priorities {}", records.priorities)
 
 
-def _check_groups(records: Records, gang: Gang) -> None:
+def _check_groups(records: Records, gang: GangRecord) -> None:
     """Check the groups of a gang, and which of their members were tried."""
     is_known = all(records.gang_of.get(key) is gang for key in gang.infos)
     _require(is_known, "groups of {}", gang)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import final
 
-from gangsched.core.records.gang import Gang, LostNode
+from gangsched.core.records.gang import GangRecord, LostNode
 from gangsched.errors import GangschedError, InternalError
 from gangsched.events import Effect
 from gangsched.model import GroupKey, Pod, PodUID
@@ -42,9 +42,9 @@ class CurrentCall:
 
     def __init__(self) -> None:
         self.out: list[Effect] = []
-        self.touched: dict[Gang, None] = {}
+        self.touched: dict[GangRecord, None] = {}
         self.pods_changed = self.pods_tried = False
-        self.asked: Gang | None = None
+        self.asked: GangRecord | None = None
         self.lost: list[LostNode] = []
         self.refused: dict[PodUID, str] = {}
         self.removed: dict[GroupKey, None] = {}

@@ -21,7 +21,7 @@ from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import REGULAR, SubGroup
 from gangsched.primitives.group_info import PodGroupInfo
 
-__all__ = ["Gang", "LostNode", "PodRecord", "QueuePlace", "by_group", "by_seq"]
+__all__ = ["GangRecord", "LostNode", "PodRecord", "QueuePlace", "by_group", "by_seq"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED  # a look-up in an enum is slow
 _WAITING: Final = MemberState.WAITING
@@ -62,7 +62,7 @@ class PodRecord:
         pod_class: What capacity and plugins say about it; None while nobody needs to know.
         needs: What it takes of its node.
         attempt: The number of its last assumption; the report of a bind names it.
-        round: The round of its gang in which it was tried last; see ``Gang.round``.
+        round: The round of its gang in which it was tried last; see ``GangRecord.round``.
         cycle: What plugins have written about it, while it is assumed.
         bind_failures: How many binds in a row have failed.
         started_at: When it came to its node; None without one.
@@ -90,7 +90,7 @@ class PodRecord:
     )
 
     def __init__(
-        self, pod: Pod, seq: int, gang: Gang, info: PodGroupInfo | None, role: str | None
+        self, pod: Pod, seq: int, gang: GangRecord, info: PodGroupInfo | None, role: str | None
     ) -> None:
         self.uid: PodUID = pod.uid
         self.pod = pod
@@ -128,7 +128,7 @@ class PodRecord:
 
 
 @final
-class Gang:
+class GangRecord:
     """What is tried together: the pods of a group, of a bundle of groups, or a regular pod.
 
     Attributes:

@@ -26,7 +26,7 @@ from gangsched.core.nodes.marks import (
     asks_of,
 )
 from gangsched.core.nodes.node_table import NodeTable
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.errors import InternalError
 from gangsched.model import PodUID
 from gangsched.options.levels import Levels
@@ -77,7 +77,7 @@ class Tenancy:
             return asks_of(record.pod)
         return Asks(record.gang.key, tree.exclusive_leaves.get(record.leaf, ()))
 
-    def renew(self, gang: Gang, on_nodes: Iterable[PodRecord], holds: Iterable[Hold]) -> None:
+    def renew(self, gang: GangRecord, on_nodes: Iterable[PodRecord], holds: Iterable[Hold]) -> None:
         """Count a gang that has another tree. O(members), and O(pods + nodes) for a new level.
 
         Args:

@@ -36,7 +36,7 @@ import math
 from gangsched.core.admission import accounts
 from gangsched.core.nodes.hold import Hold
 from gangsched.core.queue.demand import Demand
-from gangsched.core.records.gang import Gang, QueuePlace
+from gangsched.core.records.gang import GangRecord, QueuePlace
 from gangsched.core.reservation import candidates, run_times
 from gangsched.core.reservation.candidates import Candidate
 from gangsched.core.reservation.look_ahead import StartEstimate, look_ahead
@@ -105,7 +105,7 @@ def shown(state: State) -> Reservation | None:
 # In a cycle -------------------------------------------------------------------------------------
 
 
-def lend(state: State, gang: Gang) -> list[Hold]:
+def lend(state: State, gang: GangRecord) -> list[Hold]:
     """Show a gang what it may use of the reserved capacity in its cycle; return what that is."""
     current = state.reservation.current
     if current is None:
@@ -123,7 +123,7 @@ def lend(state: State, gang: Gang) -> list[Hold]:
     return holds
 
 
-def conclude(state: State, gang: Gang, lent: list[Hold], before: int) -> None:
+def conclude(state: State, gang: GangRecord, lent: list[Hold], before: int) -> None:
     """Withhold what was lent, and note pods that were bound meanwhile.
 
     Args:
@@ -156,13 +156,13 @@ def conclude(state: State, gang: Gang, lent: list[Hold], before: int) -> None:
     state.records.guard = current.guard
 
 
-def may_use_reserved(state: State, gang: Gang) -> bool:
+def may_use_reserved(state: State, gang: GangRecord) -> bool:
     """Return whether a gang may use what is reserved for another one. O(members)."""
     current = state.reservation.current
     return current is not None and run_times.is_exempt(state, current, gang)
 
 
-def next_gang(state: State, head: Gang | None) -> Gang | None:
+def next_gang(state: State, head: GangRecord | None) -> GangRecord | None:
     """Return the gang that is tried though its demand is blocked for others; None without one.
 
     Runtime complexity: O(gangs that wait and fit).
@@ -193,11 +193,11 @@ def next_gang(state: State, head: Gang | None) -> Gang | None:
         mine.withhold(state.records)
 
 
-def _goes_before(state: State, gang: Gang, head: Gang | None) -> bool:
+def _goes_before(state: State, gang: GangRecord, head: GangRecord | None) -> bool:
     return head is None or state.queue.order_of(gang) < state.queue.order_of(head)
 
 
-def _may_fit(state: State, gang: Gang) -> bool:
+def _may_fit(state: State, gang: GangRecord) -> bool:
     return gang.place is QueuePlace.PARKED and _promises(state, gang.demand)
 
 
@@ -208,13 +208,13 @@ def _promises(state: State, demand: Demand) -> bool:
     return state.queue.could_fit(demand) or state.queue.preempts(demand, None)
 
 
-def _is_over_quota(state: State, gang: Gang) -> bool:
+def _is_over_quota(state: State, gang: GangRecord) -> bool:
     """Return whether a quota denies a gang, which would stay parked, and be returned again."""
     return state.records.quotas.is_used and accounts.denial(state, gang) is not None
 
 
-def _first_exempt(state: State, current: ActiveReservation) -> Gang | None:
-    best: Gang | None = None
+def _first_exempt(state: State, current: ActiveReservation) -> GangRecord | None:
+    best: GangRecord | None = None
     order_of, order = state.queue.order_of, None
     priority, latest = current.gang.priority, run_times.latest(state, current)
     for demand in state.queue.blocked():
@@ -312,7 +312,7 @@ def _drop(state: State, current: ActiveReservation) -> None:
 
 def _keep(
     state: State,
-    gang: Gang,
+    gang: GangRecord,
     estimate: StartEstimate,
     ends: dict[PodUID, float],
     *,

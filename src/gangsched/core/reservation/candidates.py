@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from gangsched.core.admission.lacking import lacking
-from gangsched.core.records.gang import Gang, QueuePlace
+from gangsched.core.records.gang import GangRecord, QueuePlace
 from gangsched.core.reservation import run_times
 from gangsched.core.reservation.look_ahead import StartEstimate, look_ahead
 from gangsched.core.state import State
@@ -35,7 +35,7 @@ class Candidate(NamedTuple):
         ends: The expected end of each pod that holds a node and has a known one.
     """
 
-    gang: Gang
+    gang: GangRecord
     estimate: StartEstimate
     ends: dict[PodUID, float]
 
@@ -87,7 +87,7 @@ def first(state: State, *, above: int | None = None) -> Candidate | None:
     return None
 
 
-def may_ask(state: State, gang: Gang) -> bool:
+def may_ask(state: State, gang: GangRecord) -> bool:
     """Return whether a gang qualifies for a reservation, has not started, and is queued. O(1)."""
     mine = state.reservation
     if state.records.gangs.get(gang.key) is not gang or not gang.pending or gang.is_started:
@@ -97,7 +97,7 @@ def may_ask(state: State, gang: Gang) -> bool:
     return gang in mine.qualified and gang.place not in outside and not gang.waiting
 
 
-def _complete_since(gang: Gang) -> float:
+def _complete_since(gang: GangRecord) -> float:
     # if only a plugin knows the minimum, it is unknown when the group became complete
     complete = [
         info.created_at if info.complete_at is None else info.complete_at
@@ -106,7 +106,7 @@ def _complete_since(gang: Gang) -> float:
     return max(complete, default=gang.created_at)
 
 
-def _size(state: State, gang: Gang) -> int:
+def _size(state: State, gang: GangRecord) -> int:
     """Return how many members must be placed for a gang to start."""
     needed = lacking(state, gang)
     return least_needed(gang.tree, by_key(needed))

@@ -23,7 +23,7 @@ from gangsched.core.admission.lacking import lacking
 from gangsched.core.attempt.pending_members import demand_of, split
 from gangsched.core.attempt.placing import Places, places
 from gangsched.core.nodes.hold import Hold
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.records.trial import Lifted, Trial
 from gangsched.core.state import State
 from gangsched.core.state.reserved import Reserved
@@ -57,7 +57,7 @@ class StartEstimate:
 
 
 def look_ahead(
-    state: State, gang: Gang, ends: Mapping[PodUID, float], *, drains: bool
+    state: State, gang: GangRecord, ends: Mapping[PodUID, float], *, drains: bool
 ) -> StartEstimate | None:
     """Estimate when and where a gang can start; None if it cannot, as far as is known.
 
@@ -85,7 +85,7 @@ def look_ahead(
 class _Look:
     """The placements of one gang on the nodes as they will be."""
 
-    def __init__(self, state: State, gang: Gang) -> None:
+    def __init__(self, state: State, gang: GangRecord) -> None:
         self._state = state
         self._gang = gang
         # a regular pod is placed alone, as is a member of a group that has started

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from gangsched.cluster_objects.claims_of_pods import claims_of
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state import State
 from gangsched.core.state.reserved import ActiveReservation
 from gangsched.cycle_state import objects_of
@@ -71,7 +71,7 @@ def _refused(state: State, pod: Pod, problem: str, cause: Exception | None = Non
     return math.inf
 
 
-def is_exempt(state: State, current: ActiveReservation, gang: Gang) -> bool:
+def is_exempt(state: State, current: ActiveReservation, gang: GangRecord) -> bool:
     """Return whether a gang may use the reserved capacity. O(members).
 
     These are the gang itself, gangs of a higher priority, and those of which every pod ends before
@@ -87,7 +87,7 @@ def is_exempt(state: State, current: ActiveReservation, gang: Gang) -> bool:
     )
 
 
-def span(state: State, gang: Gang) -> tuple[int, float]:
+def span(state: State, gang: GangRecord) -> tuple[int, float]:
     """Return the priority of a gang, and the longest run time of its pending members. O(members).
 
     It is kept until the gang is settled again, since run times change with events only. The end is

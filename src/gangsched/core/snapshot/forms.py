@@ -24,7 +24,7 @@ from gangsched.core.snapshot.kept_rows import (
 from gangsched.core.snapshot.rows import (
     ErrorRow,
     GainRow,
-    GangRow,
+    GangRecordRow,
     PodGroupInfoRow,
     PodRecordRow,
     RestartRow,
@@ -184,7 +184,7 @@ _POD: Final = Record(
     is_overruled=BOOL,
 )
 _GANG: Final = Record(
-    GangRow,
+    GangRecordRow,
     key=STR,
     seq=_POSITIVE,
     groups=_STRS,

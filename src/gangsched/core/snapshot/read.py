@@ -20,7 +20,7 @@ from typing import Final
 from gangsched.core.intake.gangs import gang_of_group, grow_tree
 from gangsched.core.intake.seen import Seen, conflict, seen_as, spelled, wanted_state
 from gangsched.core.queue.gains import Gains
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.remembered import keep, kept
 from gangsched.core.snapshot.checks import each_once, get, pairs_once, require, unique
 from gangsched.core.snapshot.read_gangs import read_gangs
@@ -302,7 +302,7 @@ def _enter(state: State, row: PodRecordRow, seen: Seen) -> PodRecord:
         gang = gang_of_group(state, info, pod)
         info.members.set(pod.uid, MemberState.GATED)
     else:
-        gang = Gang(f"pod:{pod.uid}", records.number(), pod.created_at)
+        gang = GangRecord(f"pod:{pod.uid}", records.number(), pod.created_at)
         records.gangs[gang.key] = gang
     record = PodRecord(pod, row.seq, gang, info, None if claim is None else claim.role)
     keep(record, row)

@@ -14,11 +14,11 @@ from gangsched.core.attempt.pending_members import demand_of
 from gangsched.core.attempt.spares import hold_like
 from gangsched.core.intake.gangs import add_group
 from gangsched.core.queue.demand import Demand
-from gangsched.core.records.gang import Gang, QueuePlace
+from gangsched.core.records.gang import GangRecord, QueuePlace
 from gangsched.core.remembered import keep
 from gangsched.core.snapshot.checks import each_once, get
 from gangsched.core.snapshot.read_kept import read_backfill, read_failed, read_nominations
-from gangsched.core.snapshot.rows import GangRow, SnapshotRow
+from gangsched.core.snapshot.rows import GangRecordRow, SnapshotRow
 from gangsched.core.snapshot.write import digest
 from gangsched.core.state import State
 from gangsched.model import PodUID
@@ -62,7 +62,7 @@ def read_gangs(state: State, rows: SnapshotRow) -> None:
     read_failed(state, rows.backfill)
 
 
-def _remember(state: State, gang: Gang, row: GangRow) -> None:
+def _remember(state: State, gang: GangRecord, row: GangRecordRow) -> None:
     for key in row.groups:
         info = state.records.registry.get(key)
         if info is not None and not info.members:  # of a bundle that waits for its members
@@ -75,7 +75,7 @@ def _remember(state: State, gang: Gang, row: GangRow) -> None:
 
 
 def _demands(
-    state: State, found: Iterable[tuple[Gang, GangRow]], gone: Collection[PodUID]
+    state: State, found: Iterable[tuple[GangRecord, GangRecordRow]], gone: Collection[PodUID]
 ) -> tuple[_Demands, _Demands]:
     """Return what each gang in the queue asks for; and of those of which the row says the same.
 
@@ -98,14 +98,16 @@ def _demands(
     return demands, same
 
 
-def _block(state: State, found: Iterable[tuple[Gang, GangRow]], same: _Demands) -> None:
+def _block(state: State, found: Iterable[tuple[GangRecord, GangRecordRow]], same: _Demands) -> None:
     blocked = [(row.blocked_at, gang.key) for gang, row in found if row.blocked_at]
     for at, key in sorted(blocked, key=lambda each: each[0]):
         if key in same:
             state.queue.block_since(same[key], at)
 
 
-def _put(state: State, gang: Gang, row: GangRow, demands: _Demands, same: _Demands) -> None:
+def _put(
+    state: State, gang: GangRecord, row: GangRecordRow, demands: _Demands, same: _Demands
+) -> None:
     """Put a gang in the place of its row, if it can be there; see R1."""
     place = row.place
     if (place is QueuePlace.NOWHERE) is bool(gang.pending):
@@ -115,7 +117,9 @@ def _put(state: State, gang: Gang, row: GangRow, demands: _Demands, same: _Deman
         state.queue.put(gang, place, known.get(gang.key))
 
 
-def _lead(state: State, found: Iterable[tuple[Gang, GangRow]], demands: Iterable[Demand]) -> None:
+def _lead(
+    state: State, found: Iterable[tuple[GangRecord, GangRecordRow]], demands: Iterable[Demand]
+) -> None:
     """Let a gang lead those that are parked behind it."""
     for gang, row in found:
         if row.leads and gang.place is QueuePlace.ACTIVE:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from gangsched.core.nodes.hold import Hold
-from gangsched.core.records.gang import Gang
+from gangsched.core.records.gang import GangRecord
 from gangsched.core.remembered import keep, kept
 from gangsched.core.reservation.reserved_plan import ReservedPlan
 from gangsched.core.snapshot.checks import each_once, get, pairs_once, require, unique
@@ -51,7 +51,7 @@ def read_nominations(
 
 
 def _nomination(
-    state: State, gang: Gang, row: NominationRow, path: str, gone: Collection[PodUID]
+    state: State, gang: GangRecord, row: NominationRow, path: str, gone: Collection[PodUID]
 ) -> None:
     records, pods = state.records, dict[PodUID, NominatedPod]()
     each_once((each.uid for each in row.pods), f"{path}.pods: uid")
@@ -106,7 +106,7 @@ def read_backfill(state: State, row: BackfillRow | None) -> None:
         _reservation(state, gangs[row.reservation.gang], row.reservation)
 
 
-def _reservation(state: State, gang: Gang, row: ReservationRow) -> None:
+def _reservation(state: State, gang: GangRecord, row: ReservationRow) -> None:
     records, table, path = state.records, state.table, "backfill.reservation"
     require(
         row.since <= state.records.now,

@@ -30,7 +30,7 @@ from gangsched.resources import NOTHING
 __all__ = [
     "ErrorRow",
     "GainRow",
-    "GangRow",
+    "GangRecordRow",
     "PodGroupInfoRow",
     "PodRecordRow",
     "RestartRow",
@@ -123,7 +123,7 @@ class PodRecordRow:
 
 @final
 @frozen(kw_only=True)
-class GangRow:
+class GangRecordRow:
     """A gang; *groups* are those of a bundle, in the order in which they joined it.
 
     *blocked_at* is the step at which its demand was found not to fit, and 0 if it was not. *demand*
@@ -220,7 +220,7 @@ class SnapshotRow:
     restarts: tuple[RestartRow, ...] = ()
     charges: tuple[Charge, ...] = ()
     over_quota: tuple[tuple[GroupKey, str], ...] = ()
-    gangs: tuple[GangRow, ...] = ()
+    gangs: tuple[GangRecordRow, ...] = ()
     pods: tuple[PodRecordRow, ...] = ()
     waiting: tuple[WaitRow, ...] = ()
     nominations: tuple[NominationRow, ...] = ()

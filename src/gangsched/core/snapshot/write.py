@@ -16,12 +16,12 @@ from typing import Any
 
 from gangsched.core.attempt.pending_members import demand_of
 from gangsched.core.queue.demand import Demand, Minimum
-from gangsched.core.records.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace
 from gangsched.core.remembered import kept
 from gangsched.core.snapshot.rows import (
     ErrorRow,
     GainRow,
-    GangRow,
+    GangRecordRow,
     PodGroupInfoRow,
     PodRecordRow,
     RestartRow,
@@ -136,21 +136,21 @@ def _restart(key: GroupKey, path: str, life: GroupLife) -> RestartRow:
     )
 
 
-def _gang(state: State, gang: Gang) -> GangRow:
+def _gang(state: State, gang: GangRecord) -> GangRecordRow:
     demand: Demand | None = gang.demand
     known = demand if demand is not None and _is_current(state, gang) else None
-    return GangRow(
+    return GangRecordRow(
         key=gang.key,
         groups=tuple(gang.infos) if len(gang.infos) > 1 else (),
         place=gang.place,
         blocked_at=0 if known is None else known.blocked_at,
         demand="" if known is None else digest(gang, known),
         leads=demand is not None and demand.leader is gang,
-        **kept("Gang", gang),
+        **kept("GangRecord", gang),
     )
 
 
-def digest(gang: Gang, demand: Demand) -> str:
+def digest(gang: GangRecord, demand: Demand) -> str:
     """Return a digest of what a gang asks for; equal if its demand is. O(pending members)."""
     minima = [[_minimum(each) for each in alternative] for alternative in demand.alternatives]
     # sub groups that need not start have no minimum of their own
@@ -168,7 +168,7 @@ def _minimum(minimum: Minimum) -> tuple[list[tuple[str, int]], int, str | None]:
     return sorted(parts.items()), minimum.number, minimum.level
 
 
-def _is_current(state: State, gang: Gang) -> bool:
+def _is_current(state: State, gang: GangRecord) -> bool:
     """Return whether the demand of a gang is what it asks for now. O(members) for one in backoff.
 
     In backoff, a gang whose members change keeps its demand until the backoff ends.

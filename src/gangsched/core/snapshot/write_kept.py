@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from gangsched.core.evaluation.pod_class import PodClass
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.remembered import kept
 from gangsched.core.snapshot.kept_rows import (
     BackfillRow,
@@ -64,7 +64,7 @@ def written_backfill(state: State) -> BackfillRow | None:
     if mine.policy is None:
         return None
 
-    def is_known(gang: Gang) -> bool:
+    def is_known(gang: GangRecord) -> bool:
         return gangs.get(gang.key) is gang
 
     reopened = mine.reopened(mine.offers)

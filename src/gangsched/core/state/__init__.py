@@ -18,7 +18,7 @@ from gangsched.core.queue import Queue
 from gangsched.core.queue.gains import Gains
 from gangsched.core.records import Records
 from gangsched.core.records.current_call import CurrentCall
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.records.quota_ledger import QuotaLedger
 from gangsched.core.state.nominated import Mark, Nominations
 from gangsched.core.state.reserved import ReservationState
@@ -118,10 +118,10 @@ class State:
         self.unread: dict[PodUID, None] = {}
         self.unread_groups: dict[GroupKey, None] = {}
 
-    def _sort_key(self, gang: Gang) -> tuple[Any, ...]:
+    def _sort_key(self, gang: GangRecord) -> tuple[Any, ...]:
         return self.points.queue_sort(gang)
 
-    def _share(self, gang: Gang) -> float:
+    def _share(self, gang: GangRecord) -> float:
         """Return the share of an account; a gang that is half placed is not interrupted."""
         if gang.waiting:
             return -math.inf
@@ -132,11 +132,11 @@ class State:
         """The current instant, and how many events there were."""
         return self.records.now, self.events
 
-    def touch(self, gang: Gang) -> None:
+    def touch(self, gang: GangRecord) -> None:
         """Note that a gang is to be settled."""
         self.call.touched[gang] = None
 
-    def has_classes(self, gang: Gang) -> bool:
+    def has_classes(self, gang: GangRecord) -> bool:
         """Return whether pending members have the classes that the known selectors give them."""
         return gang.classes_of == self.records.selections.version
 
@@ -146,7 +146,7 @@ class State:
             return self.evaluator.class_of(record.pod, self.records.tenancy.asks(record))
         return found
 
-    def note_event(self, gang: Gang) -> None:
+    def note_event(self, gang: GangRecord) -> None:
         """Note that an event was about a gang: what was planned for it may hold no more. O(1)."""
         if self.reservation.policy is not None:
             self.reservation.note_event(gang)

@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.hold import Hold
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.errors import InternalError
 from gangsched.model import GroupKey, PodGroup, PodUID
 
@@ -58,7 +58,7 @@ class Nomination:
         is_tried: Whether the gang is tried though pods are awaited: another node may take it.
     """
 
-    gang: Gang
+    gang: GangRecord
     group: GroupKey | None
     priority: int
     pods: dict[PodUID, NominatedPod]
@@ -98,7 +98,7 @@ class Nominations:
     """
 
     def __init__(self) -> None:
-        self.known: dict[Gang, Nomination] = {}
+        self.known: dict[GangRecord, Nomination] = {}
         self.overdue: set[PodUID] = set()
 
     def add(self, nomination: Nomination) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, final
 
 from sortedcontainers import SortedList
 
-from gangsched.core.records.gang import Gang
+from gangsched.core.records.gang import GangRecord
 
 __all__ = ["OpenGangs"]
 
@@ -32,26 +32,26 @@ class OpenGangs:
 
     __slots__ = ("_drain_timeouts", "_moved", "_order", "_ranked", "_ranks")
 
-    def __init__(self, drain_timeouts: Mapping[Gang, int]) -> None:
+    def __init__(self, drain_timeouts: Mapping[GangRecord, int]) -> None:
         self._drain_timeouts: Final = drain_timeouts
-        self._ranks: Final[dict[Gang, _Rank | None]] = {}
-        self._ranked: Final[dict[_Rank, Gang]] = {}
+        self._ranks: Final[dict[GangRecord, _Rank | None]] = {}
+        self._ranked: Final[dict[_Rank, GangRecord]] = {}
         self._order: Final[Any] = SortedList()  # ranks
-        self._moved: Final[dict[Gang, None]] = {}
+        self._moved: Final[dict[GangRecord, None]] = {}
 
-    def __contains__(self, gang: Gang) -> bool:
+    def __contains__(self, gang: GangRecord) -> bool:
         return gang in self._ranks
 
     def __len__(self) -> int:
         return len(self._ranks)
 
-    def add(self, gang: Gang) -> None:
+    def add(self, gang: GangRecord) -> None:
         """Add a gang that may be there already. O(1)."""
         if gang not in self._ranks:
             self._ranks[gang] = None
             self._moved[gang] = None
 
-    def discard(self, gang: Gang) -> None:
+    def discard(self, gang: GangRecord) -> None:
         """Remove a gang that may not be there. O(log gangs)."""
         rank = self._ranks.pop(gang, None)
         self._moved.pop(gang, None)
@@ -59,12 +59,12 @@ class OpenGangs:
             del self._ranked[rank]
             self._order.remove(rank)
 
-    def note_change(self, gang: Gang) -> None:
+    def note_change(self, gang: GangRecord) -> None:
         """Note that the place of a gang may be another one now. O(1)."""
         if gang in self._ranks:
             self._moved[gang] = None
 
-    def in_order(self) -> Iterator[Gang]:
+    def in_order(self) -> Iterator[GangRecord]:
         """Iterate in order; gangs may be removed meanwhile. O(log gangs) for each."""
         for gang in self._moved:
             before, rank = self._ranks[gang], self._rank(gang)
@@ -82,7 +82,7 @@ class OpenGangs:
             yield self._ranked[next_]
             place = self._order.bisect_right(next_)
 
-    def _rank(self, gang: Gang) -> _Rank:
+    def _rank(self, gang: GangRecord) -> _Rank:
         if not gang.members:
             return (-sys.maxsize, 0, 0.0, False, gang.seq)
         drains = self._drain_timeouts.get(gang, 0)

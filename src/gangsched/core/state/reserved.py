@@ -21,7 +21,7 @@ from gangsched.core.nodes.hold import Hold
 from gangsched.core.nodes.node_table import PODS, Needs
 from gangsched.core.queue.demand import Demand
 from gangsched.core.records import Guard, Records
-from gangsched.core.records.gang import Gang, PodRecord
+from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state.open_gangs import OpenGangs
 from gangsched.model import PodUID
 from gangsched.options.backfill import Backfill
@@ -95,7 +95,7 @@ class ActiveReservation:
         read: How much of the log of the node table the holds agree with.
     """
 
-    gang: Gang
+    gang: GangRecord
     since: float
     starts_at: float
     deadline: float
@@ -144,9 +144,9 @@ class ReservationState:
     """
 
     policy: Backfill | None = None
-    qualified: dict[Gang, None] = field(factory=dict[Gang, None])
-    drain_timeouts: dict[Gang, int] = field(factory=dict[Gang, int])
-    infeasible: dict[Gang, None] = field(factory=dict[Gang, None])
+    qualified: dict[GangRecord, None] = field(factory=dict[GangRecord, None])
+    drain_timeouts: dict[GangRecord, int] = field(factory=dict[GangRecord, int])
+    infeasible: dict[GangRecord, None] = field(factory=dict[GangRecord, None])
     open: OpenGangs = field(
         init=False, default=Factory(lambda self: OpenGangs(self.drain_timeouts), takes_self=True)
     )
@@ -162,7 +162,7 @@ class ReservationState:
     altered: int = 0
     is_cut: bool = False
 
-    def note_failed(self, gang: Gang, demand: Demand | None, step: int) -> None:
+    def note_failed(self, gang: GangRecord, demand: Demand | None, step: int) -> None:
         """Note that an attempt failed: for lack of capacity if a demand is given. O(1)."""
         if self.policy is None:
             return
@@ -174,18 +174,18 @@ class ReservationState:
         elif not gang.is_started:
             self.qualify(gang)
 
-    def concerns(self, gang: Gang) -> bool:
+    def concerns(self, gang: GangRecord) -> bool:
         """Return whether a pending pod of a gang may be in the way of the plan. O(members)."""
         guard = None if self.current is None else self.current.guard
         return guard is not None and any(map(guard.concerns, gang.pending.values()))
 
-    def note_parked(self, gang: Gang) -> None:
+    def note_parked(self, gang: GangRecord) -> None:
         """Note that a gang waits because one that asks for the same has failed. O(1)."""
         if self.policy is None or gang in self.qualified or gang.is_started:
             return
         self.qualify(gang)
 
-    def qualify(self, gang: Gang) -> None:
+    def qualify(self, gang: GangRecord) -> None:
         """Note that a gang qualifies for a reservation. O(1)."""
         self.qualified[gang] = None
         if gang not in self.infeasible:
@@ -193,7 +193,7 @@ class ReservationState:
         self.has_no_candidate = False
         self.is_contested |= self._outranks(gang)
 
-    def note_infeasible(self, gang: Gang) -> None:
+    def note_infeasible(self, gang: GangRecord) -> None:
         """Note that a gang would not fit on the empty cluster. O(log gangs)."""
         self.infeasible[gang] = None
         self.open.discard(gang)
@@ -210,13 +210,13 @@ class ReservationState:
             del self.infeasible[gang]
             self.open.add(gang)
 
-    def reopened(self, offers: Iterable[tuple[int, ...] | None]) -> list[Gang]:
+    def reopened(self, offers: Iterable[tuple[int, ...] | None]) -> list[GangRecord]:
         """Return which infeasible gangs a node may help. O(infeasible x offers)."""
         if not self.infeasible or not offers:
             return []
         return [gang for gang in self.infeasible if _may_help(gang.demand, offers)]
 
-    def note_event(self, gang: Gang) -> None:
+    def note_event(self, gang: GangRecord) -> None:
         """Note an event about a gang. O(1)."""
         if gang in self.infeasible:
             del self.infeasible[gang]
@@ -251,7 +251,7 @@ class ReservationState:
                 records.resize(entry.hold, entry.held(records))
         current.read = table.log_start + len(table.log)
 
-    def forget(self, gang: Gang) -> None:
+    def forget(self, gang: GangRecord) -> None:
         """Forget a gang that no longer qualifies for a reservation. O(demands that failed)."""
         if self.failed:
             self.failed = {demand: at for demand, at in self.failed.items() if demand.gangs}
@@ -262,7 +262,7 @@ class ReservationState:
         if self.current is not None and self.current.gang is gang:
             self.is_stale = True
 
-    def _outranks(self, gang: Gang) -> bool:
+    def _outranks(self, gang: GangRecord) -> bool:
         if self.current is None or not self.current.gang.members:
             return False  # its groups may have joined other gangs
         return gang.priority > self.current.gang.priority
