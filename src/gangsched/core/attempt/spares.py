@@ -26,7 +26,7 @@ from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.nodes.hold import Hold
 from gangsched.core.placement.late import ordered_slots
 from gangsched.core.placement.pinned import pinned_to
-from gangsched.core.records.gang import Gang, PodRecord, by_seq
+from gangsched.core.records.gang import GangRecord, PodRecord, by_seq
 from gangsched.core.state import State
 from gangsched.model import GroupKey
 from gangsched.primitives.group_info import HOLDING, PodGroupInfo
@@ -35,7 +35,7 @@ from gangsched.resources import NOTHING
 __all__ = ["Shown", "hold_like", "review", "show", "withhold"]
 
 
-def review(state: State, gang: Gang) -> None:
+def review(state: State, gang: GangRecord) -> None:
     """Keep as much room as a gang wants, if there is any. O(members), and a placement if not."""
     for key, info in gang.infos.items():
         wanted = 0 if info.spec is None else info.spec.spares
@@ -67,7 +67,7 @@ def hold_like(state: State, key: GroupKey, slot: int, since: int) -> None:
         hold.since = since
 
 
-def _on_nodes(gang: Gang, info: PodGroupInfo) -> list[PodRecord]:
+def _on_nodes(gang: GangRecord, info: PodGroupInfo) -> list[PodRecord]:
     return [r for r in gang.members.values() if r.info is info and r.state in HOLDING]
 
 
@@ -100,7 +100,7 @@ class Shown:
     on_nodes: frozenset[PodRecord]
 
 
-def show(state: State, gang: Gang) -> Shown:
+def show(state: State, gang: GangRecord) -> Shown:
     """Show a gang its own room as free, and that of others as it is for it. O(spares + members)."""
     turned: list[Hold] = []
     for key, holds in state.spares.known.items():
@@ -115,11 +115,11 @@ def show(state: State, gang: Gang) -> Shown:
     return Shown(turned, frozenset(r for r in gang.members.values() if r.slot >= 0))
 
 
-def _withholds(owner: Gang | None, gang: Gang) -> bool:
+def _withholds(owner: GangRecord | None, gang: GangRecord) -> bool:
     return owner is not None and owner.priority == gang.priority
 
 
-def withhold(state: State, gang: Gang, shown: Shown) -> None:
+def withhold(state: State, gang: GangRecord, shown: Shown) -> None:
     """End ``show``; the room that members took who have come since is used up."""
     for hold in shown.turned:
         (state.records.keep if hold.is_lent else state.records.lend)(hold)
@@ -138,7 +138,7 @@ def _like_most(members: list[PodRecord]) -> PodRecord:
     return min([r for r in members if numbers[r.leaf] == most], key=by_seq)
 
 
-def _room(state: State, gang: Gang, record: PodRecord, number: int) -> list[int]:
+def _room(state: State, gang: GangRecord, record: PodRecord, number: int) -> list[int]:
     """Return nodes for some more pods like a member, as many as there are."""
     pod_class, own = state.class_of(record), {r.slot for r in gang.members.values()}
     assert record.info is not None
@@ -150,7 +150,7 @@ def _room(state: State, gang: Gang, record: PodRecord, number: int) -> list[int]
     return found
 
 
-def _domains(state: State, gang: Gang, info: PodGroupInfo) -> list[Domain]:
+def _domains(state: State, gang: GangRecord, info: PodGroupInfo) -> list[Domain]:
     """Return where a group may be: the outermost domain that it is bound to."""
     for tree in gang.tree.constrained:
         within = tree.within

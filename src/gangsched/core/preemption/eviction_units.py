@@ -15,7 +15,7 @@ from typing import Final, final
 
 from attrs import define, evolve, field
 
-from gangsched.core.preemption.surplus import Spare, surplus
+from gangsched.core.preemption.surplus import Extra, surplus
 from gangsched.core.records.gang import GangRecord, by_seq
 from gangsched.core.records.trial import Lifted
 from gangsched.core.state import State
@@ -44,7 +44,7 @@ class EvictionUnit:
         seq: Its number in the order of arrival.
         gang: The gang that is evicted, or that gives up its surplus.
         elastic: The tree of the group or family whose surplus is evicted; None for another unit.
-        spares: That surplus, in the order in which it goes.
+        extras: That surplus, in the order in which it goes.
         nomination: The nomination.
         taken: What it takes off nodes.
     """
@@ -56,7 +56,7 @@ class EvictionUnit:
     seq: int
     gang: GangRecord | None = None
     elastic: SubGroup | None = None
-    spares: Sequence[Spare] = ()
+    extras: Sequence[Extra] = ()
     nomination: Nomination | None = None
     _taken: list[Lifted] | None = field(default=None, repr=False)
 
@@ -81,9 +81,9 @@ class EvictionUnit:
         """
         assert self.elastic is not None
         assert self.gang is not None
-        spares = surplus(self.gang, self.elastic, gone, slot)
-        taken = _pods_of(spares)
-        return evolve(self, pods=len(taken), spares=spares, taken=taken)
+        extras = surplus(self.gang, self.elastic, gone, slot)
+        taken = _pods_of(extras)
+        return evolve(self, pods=len(taken), extras=extras, taken=taken)
 
 
 def eviction_units(state: State, below: int, besides: GangRecord) -> list[EvictionUnit]:
@@ -132,12 +132,12 @@ def _add_gang(gang: GangRecord, found: list[EvictionUnit]) -> None:
 def _add_surplus(
     gang: GangRecord, tree: SubGroup, more: int, created_at: float, found: list[EvictionUnit]
 ) -> None:
-    spares = surplus(gang, tree)
-    if spares:
-        unit = EvictionUnit(gang.priority, 0, more, created_at, gang.seq, gang, tree, spares)
-        unit._taken = _pods_of(spares)
+    extras = surplus(gang, tree)
+    if extras:
+        unit = EvictionUnit(gang.priority, 0, more, created_at, gang.seq, gang, tree, extras)
+        unit._taken = _pods_of(extras)
         found.append(unit)
 
 
-def _pods_of(spares: Sequence[Spare]) -> list[Lifted]:
-    return [record for spare in spares for record in spare.members]
+def _pods_of(extras: Sequence[Extra]) -> list[Lifted]:
+    return [record for extra in extras for record in extra.members]

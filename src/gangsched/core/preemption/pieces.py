@@ -72,9 +72,9 @@ def _pieces(taken: Taken) -> Iterator[Piece]:
     if unit.elastic is None:
         yield Piece(taken)
     left = set(some)
-    for spare in reversed(unit.spares):
-        members = [record for record in spare.members if record in left]
+    for extra in reversed(unit.extras):
+        members = [record for record in extra.members if record in left]
         if members:
-            copy = None if spare.copy is None else (unit.gang, spare.copy)
-            around = tuple([(unit.gang, key) for key in spare.around])
+            copy = None if extra.copy is None else (unit.gang, extra.copy)
+            around = tuple([(unit.gang, key) for key in extra.around])
             yield Piece((unit, list[Lifted](members), members), copy, around)

@@ -22,12 +22,12 @@ from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.standing import least_needed, of_leaves, standing
 
-__all__ = ["Spare", "surplus"]
+__all__ = ["Extra", "surplus"]
 
 _BOUND: Final = (MemberState.BINDING, MemberState.ASSIGNED)
 
 
-class Spare(NamedTuple):
+class Extra(NamedTuple):
     """What can go by itself.
 
     Attributes:
@@ -43,7 +43,7 @@ class Spare(NamedTuple):
 
 def surplus(
     gang: GangRecord, tree: SubGroup, gone: Collection[Lifted] = (), slot: int | None = None
-) -> list[Spare]:
+) -> list[Extra]:
     """Return what a gang can give up of a group that has started, or of a family. O(members).
 
     Args:
@@ -67,7 +67,7 @@ def surplus(
     waiting = {record.leaf for record in records if record.state is MemberState.WAITING}
     parts = _Parts(tree, {key: -more for key, more in stands.lacking.items()}, waiting, slot)
     members = parts.members(reversed(bound))
-    going = {spare.members[0] for spare in members}
+    going = {extra.members[0] for extra in members}
     return [*members, *parts.copies([r for r in bound if r not in going])]
 
 
@@ -109,25 +109,25 @@ class _Parts:
             self._spare[key] -= number
         return can
 
-    def members(self, records: Iterable[PodRecord]) -> list[Spare]:
+    def members(self, records: Iterable[PodRecord]) -> list[Extra]:
         """Return the first members that go by themselves."""
         paths = {leaf.key: above for leaf, above in self._tree.paths()}
         whole = {key for key, above in paths.items() if not all(map(self._gives, above))}
         return [
-            Spare([record], None, _copies(paths[record.leaf]))
+            Extra([record], None, _copies(paths[record.leaf]))
             for record in records
             if self._slot in (None, record.slot)
             and record.leaf not in whole
             and self._take(paths[record.leaf], 1)
         ]
 
-    def copies(self, bound: Iterable[PodRecord]) -> Iterator[Spare]:
+    def copies(self, bound: Iterable[PodRecord]) -> Iterator[Extra]:
         """Return the copies that go, given the members that do not go by themselves."""
         for record in bound:
             self._by_leaf.setdefault(record.leaf, []).append(record)
         return self._below((self._tree,))
 
-    def _below(self, above: tuple[SubGroup, ...]) -> Iterator[Spare]:
+    def _below(self, above: tuple[SubGroup, ...]) -> Iterator[Extra]:
         """Yield the copies that go below the last of *above*, which is the path to it."""
         tree = above[-1]
         for child in reversed(tree.children):
@@ -144,7 +144,7 @@ class _Parts:
                 more -= not is_broken
                 for leaf in copy.leaves:
                     self._by_leaf.pop(leaf.key, None)
-                yield Spare(members, copy.key, _copies(above))
+                yield Extra(members, copy.key, _copies(above))
 
     def _of(self, copy: SubGroup) -> list[PodRecord]:
         """Return the members that are left of a copy, the last to arrive first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from gangsched.core.nodes.hold import Hold
-from gangsched.core.records.gang import Gang
+from gangsched.core.records.gang import GangRecord
 from gangsched.model import GroupKey
 from gangsched.resources import Resources
 
@@ -25,7 +25,7 @@ class Spares:
     def __init__(self) -> None:
         self.known: dict[GroupKey, dict[Hold, Resources]] = {}
 
-    def of(self, gang: Gang) -> list[Hold]:
+    def of(self, gang: GangRecord) -> list[Hold]:
         """Return the holds of a gang. O(groups)."""
         if not self.known:
             return []
