@@ -107,8 +107,34 @@ def gangs() -> Case:
     return Case(posted(scheduler.snapshot()), cluster, make)
 
 
+def lending() -> Case:
+    """Return a gang in a rack of its own, with room that is lent, and one that waits."""
+    cluster = InMemoryCluster()
+
+    def make(own: InMemoryCluster) -> Scheduler:
+        return presets.gang(own, levels=["rack"], preemption=Preemption())
+
+    scheduler = make(cluster)
+    for number in range(4):
+        labels = {"rack": f"r{number // 2}"}
+        event = NodeAdded(make_node(f"n{number}", cpu=2, labels=labels))
+        scheduler.handle(cluster.apply(event), now=0.0)
+    for name, size, topology in (
+        ("own", 2, Topology("rack", exclusive="rack")),
+        ("far", 2, Topology(apart="kubernetes.io/hostname")),
+        ("late", 3, None),
+    ):
+        group = PodGroup(name=name, min_available=size, topology=topology, spares=1)
+        scheduler.handle(cluster.apply(PodGroupAdded(group)), now=0.0)
+        for number in range(size):
+            pod = make_pod(f"{name}-{number}", group=name, cpu=1)
+            scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
+        run(cluster, scheduler, now=0.0, most=9)
+    return Case(posted(scheduler.snapshot()), cluster, make)
+
+
 CASES: dict[str, Callable[[], Case]] = {
-    each.__name__: each for each in (busy, nominating, reserving, gangs)
+    each.__name__: each for each in (busy, nominating, reserving, gangs, lending)
 }
 
 

@@ -116,8 +116,9 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
     # Nodes --------------------------------------------------------------------------------------
     "NodeTable": Fields(
         written={"_watched": "SnapshotRow.labels", "nodes": "SnapshotRow.nodes_digest"},
-        derived="_kept _kind_keys _kind_texts _kinds _signatures _states_made _unused count domains"
-        " empties log log_start marks names numbering resources samples slots state_of states",
+        derived="_kept _kind_keys _kind_texts _kinds _plains _signatures _states_made _unused count"
+        " domains empties log log_start marks names numbering plain resources samples slots"
+        " state_of states",
         dropped="_digests _needs _undo gains",
         shown="nodes",
     ),
@@ -215,8 +216,8 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
     ),
     "Demand": Fields(
         written={"blocked_at": "GangRecordRow.blocked_at", "leader": "GangRecordRow.leads"},
-        derived="_classes _single alternatives gangs in_all key least parked reach reads_pods"
-        " reads_terms",
+        derived="_classes _single alternatives gangs has_room in_all key least parked reach"
+        " reads_pods reads_terms",
     ),
     "WaitingMap": Fields(
         written={"_pods": "SnapshotRow.waiting"}, derived="_arrivals _deadlines _groups earliest"
@@ -237,6 +238,10 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         dropped="is_lent",
     ),
     "Spares": Fields(written={"known": "SnapshotRow.spares"}),
+    "Spare": Fields(
+        written={"hold": "SnapshotRow.spares", "requests": "SnapshotRow.spares"},
+        derived="is_charged",
+    ),
     "Nominations": Fields(
         written={"known": "SnapshotRow.nominations", "overdue": "SnapshotRow.overdue"}
     ),

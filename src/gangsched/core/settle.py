@@ -91,6 +91,7 @@ def _settle_touched(state: State) -> None:
     """Settle each noted gang, once what it is settled by is up to date."""
     records, has_quotas = state.records, state.records.quotas.is_used
     touched, state.call.touched = state.call.touched, {}
+    spares.drop_lost(state)
     for gang in touched:
         if records.gangs.get(gang.key) is not gang:
             continue  # it was forgotten since it was noted
@@ -240,6 +241,9 @@ def _note_priority(state: State, gang: GangRecord) -> None:
     """Note the priority of a gang; if it is lower than before, its nodes may take more."""
     before = gang.counted_priority
     state.records.count_priority(gang)
+    if gang.counted_priority != before:
+        for spare in state.spares.of(gang):  # it is kept from others than before
+            state.table.gained(spare.hold.slot)
     if gang.on_nodes and gang.counted_priority < before:
         for record in gang.members.values():
             if record.slot >= 0:
@@ -277,6 +281,7 @@ def _forget(state: State, gang: GangRecord) -> None:
     """Forget a gang without members; a group may be remembered for its grace period."""
     state.queue.put(gang, _NOWHERE)
     state.reservation.forget(gang)
+    state.records.tenancy.forget(gang)
     del state.records.gangs[gang.key]
     for key in gang.infos:
         if state.records.gang_of.get(key) is gang:

@@ -46,8 +46,13 @@ class Levels:
         return next((keys for keys in self.topologies if key in keys), (key,))
 
     def upwards(self, fine: str, coarse: str | None) -> tuple[str, ...]:
-        """Return the levels from a fine one up to a coarse one; None for the coarsest."""
+        """Return the levels from a fine one up to a coarse one; None for the coarsest.
+
+        Only the coarse one if the other is not finer: parts that are apart may prefer less.
+        """
         chain = self.chain(fine)
+        if coarse is not None and coarse not in chain:
+            return (coarse,)
         first = 0 if coarse is None else chain.index(coarse)
         return chain[: first - 1 : -1] if first else chain[::-1]
 

@@ -16,6 +16,7 @@ from gangsched.core.admission.restarts import denial, held_copies
 from gangsched.core.attempt.placing import wanted_in_all
 from gangsched.core.attempt.reach import reach_of
 from gangsched.core.evaluation.pod_class import PodClass
+from gangsched.core.placement.apart import owned_by
 from gangsched.core.placement.pinned import holding_by_leaf, pinned_to
 from gangsched.core.queue.demand import Demand, Minimum
 from gangsched.core.records.gang import GangRecord, PodRecord
@@ -43,6 +44,12 @@ __all__ = [
 
 def demand_of(state: State, gang: GangRecord) -> Demand:
     """Return what a gang asks for; equal for gangs that fail alike. O(pending members)."""
+    demand = _demand_of(state, gang)
+    demand.has_room = bool(state.spares.of(gang))
+    return demand
+
+
+def _demand_of(state: State, gang: GangRecord) -> Demand:
     tree, lacks = gang.tree, lacks_of(state, gang)
     alone, together = _split(state, gang, lacks)
     out = kept_out(state, gang, alone)
@@ -52,8 +59,9 @@ def demand_of(state: State, gang: GangRecord) -> Demand:
     # where running members keep the others is the gang's own, and part of what it asks for
     pinned = [pinned_to(gang, each, state.table) for each in tree.constrained]
     where = [None if domains is None else tuple(domains) for domains in pinned]
-    own = (gang.seq, tree.shape, *where)
-    sees_others = _sees_others(state, gang)
+    owned = owned_by(gang, state.table)
+    own = (gang.seq, tree.shape, *where, owned)
+    sees_others = _sees_others(state, gang) or bool(owned)
     own_later = own if pinned or sees_others else ()
     needed = lacking(state, gang, lacks) if together or tree.has_copies else {}
     if not together:

@@ -5,11 +5,12 @@ a member that replaces a lost one finds a node there at once. The room is wanted
 gang starts without it, and it is looked for whenever the gang is settled.
 
 Rules:
-  R1  the pods are like those of the role with the most members on nodes; nodes without members
-      are better than those with some;
+  R1  the pods are like those of the role with the most members on nodes. Room is best where slices
+      of the gang are, and on nodes without its members;
   R2  a gang sees its own room as free. A member that takes it uses it up, and it is looked for anew
       once no member of the gang waits;
-  R3  the room is charged to the quotas of the group, as far as they allow it;
+  R3  the room is charged to the quotas of the group, as far as they allow it, while no member of
+      the gang waits: the one that takes it is charged instead;
   R4  without preemption the room is held from everybody else. With it, only from gangs of the same
       priority: those of a lower one give it back when it is needed, by being preempted, and those
       of a higher one could take it in any case.
@@ -18,78 +19,110 @@ Rules:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from attrs import frozen
 
 from gangsched.core.admission.accounts import Allowance
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.nodes.hold import Hold
+from gangsched.core.placement.apart import Apart
 from gangsched.core.placement.late import ordered_slots
 from gangsched.core.placement.pinned import pinned_to
 from gangsched.core.records.gang import GangRecord, PodRecord, by_seq
 from gangsched.core.state import State
+from gangsched.core.state.spares import Spare
 from gangsched.model import GroupKey
-from gangsched.primitives.group_info import HOLDING, PodGroupInfo
-from gangsched.resources import NOTHING
+from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.group_info import HOLDING
+from gangsched.resources import NOTHING, Resources
 
-__all__ = ["Shown", "hold_like", "review", "show", "withhold"]
+__all__ = ["Shown", "drop_lost", "keep_again", "review", "show", "withhold"]
 
 
 def review(state: State, gang: GangRecord) -> None:
-    """Keep as much room as a gang wants, if there is any. O(members), and a placement if not."""
+    """Keep as much room as a gang wants, if there is any. O(members), and O(nodes) if it lacks."""
     for key, info in gang.infos.items():
         wanted = 0 if info.spec is None else info.spec.spares
         if not (wanted or key in state.spares.known):
             continue
-        members = _on_nodes(gang, info)
+        members = [r for r in gang.members.values() if r.info is info and r.state in HOLDING]
         if not (members and info.was_scheduled):
             wanted = 0
-        holds = [*state.spares.known.get(key, ())]
-        gone = [hold for hold in holds if state.table.nodes[hold.slot] is None]
-        for hold in [*gone, *[each for each in holds if each not in gone][wanted:]]:
-            _drop(state, key, hold)
+        like = _like_most(members) if wanted else None
+        for spare in [*state.spares.known.get(key, ())]:
+            if like is None or spare.requests != like.pod.requests or _is_gone(state, spare):
+                _drop(state, key, spare)
+        for spare in state.spares.known.get(key, [])[wanted:]:
+            _drop(state, key, spare)
+        _charge(state, gang, key)
         lacking = wanted - len(state.spares.known.get(key, ()))
-        if lacking > 0 and not gang.pending:
-            record, allowance = _like_most(members), Allowance(state, gang, starts=False)
-            for slot in _room(state, gang, record, lacking):
-                if allowance.takes(record):
-                    _hold(state, key, Hold(slot, record.needs, gang.name), record)
+        if like is not None and lacking > 0 and not gang.pending:
+            allowance = Allowance(state, gang, starts=False)
+            for slot in _room(state, gang, like, lacking):
+                if allowance.takes(like):
+                    _keep(state, gang, key, slot, like.pod.requests)
+            _charge(state, gang, key)
 
 
-def hold_like(state: State, key: GroupKey, slot: int, since: int) -> None:
-    """Keep the room again that a group had; none if no member of it has a node."""
+def _is_gone(state: State, spare: Spare) -> bool:
+    """Return whether a node is gone, or others have taken the room, such as another scheduler."""
+    slot, hold = spare.hold.slot, spare.hold
+    if state.table.nodes[slot] is None:
+        return True
+    free = state.table.state_of[slot].free
+    return not hold.is_lent and any(free[number] < 0 for number, _amount in hold.needs)
+
+
+def drop_lost(state: State) -> None:
+    """Keep no more room for groups that are in no gang any more. O(groups with room)."""
+    known = state.spares.known
+    for key in [key for key in known if key not in state.records.gang_of] if known else ():
+        for spare in [*known[key]]:
+            _drop(state, key, spare)
+
+
+def keep_again(state: State, key: GroupKey, slot: int, requests: Resources, since: int) -> None:
+    """Keep the room again that a group had."""
     gang = state.records.gang_of.get(key)
-    members = [] if gang is None else _on_nodes(gang, gang.infos[key])
-    if gang is not None and members:
-        record = _like_most(members)
-        hold = Hold(slot, record.needs, gang.name)
-        _hold(state, key, hold, record)
-        hold.since = since
+    if gang is not None:
+        _keep(state, gang, key, slot, requests).hold.since = since
+        _charge(state, gang, key)
 
 
-def _on_nodes(gang: GangRecord, info: PodGroupInfo) -> list[PodRecord]:
-    return [r for r in gang.members.values() if r.info is info and r.state in HOLDING]
-
-
-def _hold(state: State, key: GroupKey, hold: Hold, like: PodRecord) -> None:
+def _keep(state: State, gang: GangRecord, key: GroupKey, slot: int, requests: Resources) -> Spare:
     """Keep room for a group; it is shown as free between calls if it is lent."""
-    requests = like.pod.requests
+    asks = None
+    if gang.tree.exclusive_leaves:  # nobody else is to come to the domain
+        asks = state.records.tenancy.asks(next(iter(gang.members.values())))
+    hold = Hold(slot, state.table.needs(requests), gang.name, asks)
     hold.is_lendable = state.settings.preemption is not None
     state.records.hold(hold)
-    state.records.quotas.hold(key, NOTHING, requests)
-    state.spares.known.setdefault(key, {})[hold] = requests
     if hold.is_lendable:
         state.records.lend(hold)
+    spare = Spare(hold, requests)
+    state.spares.known.setdefault(key, []).append(spare)
+    return spare
 
 
-def _drop(state: State, key: GroupKey, hold: Hold) -> None:
+def _drop(state: State, key: GroupKey, spare: Spare) -> None:
     """Keep some room no longer."""
-    holds = state.spares.known[key]
-    requests = holds.pop(hold)
-    if not holds:
+    spares = state.spares.known[key]
+    spares.remove(spare)
+    if not spares:
         del state.spares.known[key]
-    state.records.drop(hold)
-    state.records.quotas.hold(key, requests, NOTHING)
+    state.records.drop(spare.hold)
+    if spare.is_charged:
+        state.records.quotas.hold(key, spare.requests, NOTHING)
+
+
+def _charge(state: State, gang: GangRecord, key: GroupKey) -> None:
+    """Charge the quotas of a group for its room, or no longer; see R3."""
+    for spare in state.spares.known.get(key, ()):
+        if spare.is_charged == bool(gang.pending):
+            both = (NOTHING, spare.requests)
+            state.records.quotas.hold(key, *(both if not spare.is_charged else both[::-1]))
+            spare.is_charged = not spare.is_charged
 
 
 @frozen
@@ -103,9 +136,9 @@ class Shown:
 def show(state: State, gang: GangRecord) -> Shown:
     """Show a gang its own room as free, and that of others as it is for it. O(spares + members)."""
     turned: list[Hold] = []
-    for key, holds in state.spares.known.items():
+    for key, spares in state.spares.known.items():
         owner = state.records.gang_of.get(key)
-        for hold in holds:
+        for hold in [spare.hold for spare in spares]:
             if owner is gang and not hold.is_lent:
                 state.records.lend(hold)
                 turned.append(hold)
@@ -125,36 +158,52 @@ def withhold(state: State, gang: GangRecord, shown: Shown) -> None:
         (state.records.keep if hold.is_lent else state.records.lend)(hold)
     members = gang.members.values()
     came = Counter(r.slot for r in members if r.slot >= 0 and r not in shown.on_nodes)
-    for key in gang.infos:
-        for hold in [*state.spares.known.get(key, ())]:
-            if came[hold.slot] > 0:
-                came[hold.slot] -= 1
-                _drop(state, key, hold)
+    for key in gang.infos if came else ():
+        for spare in [*state.spares.known.get(key, ())]:
+            if came[spare.hold.slot] > 0:
+                came[spare.hold.slot] -= 1
+                _drop(state, key, spare)
 
 
 def _like_most(members: list[PodRecord]) -> PodRecord:
-    numbers = Counter(record.leaf for record in members)
-    most = max(numbers.values())
-    return min([r for r in members if numbers[r.leaf] == most], key=by_seq)
+    roles = Counter(record.role for record in members)
+    most = max(roles.values())
+    return min([r for r in members if roles[r.role] == most], key=by_seq)
 
 
 def _room(state: State, gang: GangRecord, record: PodRecord, number: int) -> list[int]:
-    """Return nodes for some more pods like a member, as many as there are."""
+    """Return nodes for some more pods like a member, as many as there are. O(nodes)."""
     pod_class, own = state.class_of(record), {r.slot for r in gang.members.values()}
-    assert record.info is not None
-    slots = [s for d in _domains(state, gang, record.info) for s in ordered_slots(pod_class, d)]
+    path = next(path for leaf, path in gang.tree.paths() if leaf.key == record.leaf)
+    near = {s for d in _slices(state, gang, path) for s in state.table.domains.slots(d)}
+    slots = [s for d in _domains(state, gang, path) for s in ordered_slots(pod_class, d)]
     found: list[int] = []
     # a node that fails takes along its member, and the room there
-    for slot in sorted(slots, key=lambda slot: slot in own):
+    for slot in sorted(slots, key=lambda slot: (slot not in near, slot in own)):
         found += [slot] * min(pod_class.memo.within(slot), number - len(found))
     return found
 
 
-def _domains(state: State, gang: GangRecord, info: PodGroupInfo) -> list[Domain]:
-    """Return where a group may be: the outermost domain that it is bound to."""
-    for tree in gang.tree.constrained:
+def _slices(state: State, gang: GangRecord, path: Sequence[SubGroup]) -> list[Domain]:
+    """Return the domains of the slices that a leaf is beside, or part of; none without slices."""
+    cuts = next((sub.cuts for sub in path if sub.slices), ())
+    return [d for cut in cuts for d in pinned_to(gang, cut, state.table) or ()]
+
+
+def _domains(state: State, gang: GangRecord, path: Sequence[SubGroup]) -> list[Domain]:
+    """Return where a member may be: the outermost domain that it is bound to, and its slices not.
+
+    Members that are apart leave out the domains that others have.
+    """
+    found: list[Domain] = [EVERYWHERE]
+    cuts = {cut.key for sub in path for cut in sub.cuts}
+    for tree in path:
         within = tree.within
-        is_its = any(leaf.group == info.key for leaf in tree.leaves)
-        if is_its and within is not None and within.required:
-            return pinned_to(gang, tree, state.table) or []
-    return [EVERYWHERE]
+        if within is not None and within.required and tree.key not in cuts:
+            found = list(pinned_to(gang, tree, state.table) or ())
+            break
+    leaf = path[-1]
+    if leaf.apart is None:
+        return found
+    apart = Apart(gang, state.table, ())
+    return [each for under in found for each in apart.unowned(leaf, under)]

@@ -24,7 +24,15 @@ from sortedcontainers import SortedKeyList
 
 from gangsched.core.nodes.domains import EVERYWHERE, Chain, Domain, Path
 from gangsched.core.nodes.marks import ANYBODY, Asks
-from gangsched.core.nodes.node_table import DEFAULTED, GONE, PODS, Needs, NodeState, NodeTable
+from gangsched.core.nodes.node_table import (
+    DEFAULTED,
+    GONE,
+    MOST_EMPTIES,
+    PODS,
+    Needs,
+    NodeState,
+    NodeTable,
+)
 from gangsched.explain import Diagnosis
 from gangsched.model import Node, Pod
 from gangsched.outcomes import Unschedulable
@@ -42,7 +50,7 @@ _Reasons: TypeAlias = tuple[str, ...]
 _BEST: Final = 1 << 20
 """Above any weighted sum of scores."""
 _BITS: Final = 36
-_EMPTIES: Final = 4
+_EMPTIES: Final = MOST_EMPTIES.bit_length()
 """The bits of a rank for the levels of which a node is in an empty domain."""
 
 
@@ -87,7 +95,7 @@ class Memo:
     """
 
     DERIVED: ClassVar[Mapping[str, Callable[[], Any]]] = {
-        **dict.fromkeys(("_kinds", "_fits", "_rank", "_counted", "_sums", "_due"), dict),
+        **dict.fromkeys(("_kinds", "_plain", "_fits", "_rank", "_counted", "_sums", "_due"), dict),
         **dict.fromkeys(("_buckets", "_reasons"), lambda: None),
         **dict.fromkeys(("_seen", "_numbering"), lambda: -1),
         "_was_asked": lambda: False,
@@ -96,19 +104,9 @@ class Memo:
     """What a copy begins with in place of the answers; see ``forget``."""
 
     __slots__ = (
-        *(
-            "_answers",
-            "_asks",
-            "_buckets",
-            "_counted",
-            "_due",
-            "_fits",
-            "_kinds",
-            "_numbering",
-            "_rank",
-        ),
-        *("_reasons", "_seen", "_static_plugins", "_sums", "_was_asked", "compared", "needs"),
-        *("packs", "sample", "table", "total", "__weakref__"),
+        *("_answers", "_asks", "_buckets", "_counted", "_due", "_fits", "_kinds", "_numbering"),
+        *("_plain", "_rank", "_reasons", "_seen", "_static_plugins", "_sums", "_was_asked"),
+        *("compared", "needs", "packs", "sample", "table", "total", "__weakref__"),
     )
 
     def __init__(
@@ -138,6 +136,7 @@ class Memo:
     def forget(self) -> None:
         """Drop all answers."""
         self._kinds: dict[int, tuple[int, _Reasons]] = {}
+        self._plain: dict[int, int | Unschedulable] = {}
         self._fits: dict[NodeState, int] = {}
         self._rank: dict[NodeState, int] = {}
         self._counted: dict[NodeState, int] = {}
@@ -374,7 +373,11 @@ class Memo:
         """Return the score of a static kind of nodes, and no reasons; -1 and why if refused."""
         if kind == GONE:
             return -1, ()
-        found = self._answers.static(self.sample, *self._static_plugins, self.table.samples[kind])
+        table, plain = self.table, self._plain
+        found = plain.get(table.plain[kind])
+        if found is None:
+            found = self._answers.static(self.sample, *self._static_plugins, table.samples[kind])
+            plain[table.plain[kind]] = found
         if isinstance(found, Unschedulable):
             return -1, found.reasons
         refused = self._asks.refused(self.table.marks[kind])

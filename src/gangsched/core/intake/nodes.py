@@ -58,7 +58,7 @@ def _note_moved(state: State, slot: int) -> None:
     """Note that members on a node may keep their gangs in another domain now. O(pods there)."""
     for record in state.records.holders(slot):
         gang = record.gang
-        if gang.pending and gang.tree.constrained:
+        if gang.pending and (gang.tree.constrained or gang.tree.has_apart):
             state.note_event(gang)
             state.touch(gang)
 

@@ -34,7 +34,16 @@ from gangsched.options.levels import NO_LEVELS, Levels
 from gangsched.primitives.gang_tree import HOST
 from gangsched.quantity import MILLI
 
-__all__ = ["DEFAULTED", "GONE", "Needs", "NodeState", "NodeTable", "PODS", "UNLIMITED"]
+__all__ = [
+    "DEFAULTED",
+    "GONE",
+    "MOST_EMPTIES",
+    "Needs",
+    "NodeState",
+    "NodeTable",
+    "PODS",
+    "UNLIMITED",
+]
 
 PODS: Final = 0
 """The number of the resource ``pods``, of which each pod needs one."""
@@ -42,6 +51,8 @@ GONE: Final = -1
 """The kind of nodes that do not exist, though pods on them are known."""
 DEFAULTED: Final = "defaulted/"
 """Before the name of a resource: what pods count for in scores only, so it is never short."""
+MOST_EMPTIES: Final = 15
+"""The most levels that ``NodeTable.empties`` counts: it is a part of a rank."""
 UNLIMITED: Final = 1 << 50
 """How many pods a node takes that states no limit, in thousandths."""
 
@@ -98,7 +109,7 @@ class NodeTable:
         samples: For each static kind, a node of it. Nodes of one kind have equal signatures and
             equal values of the labels that are watched, so static plugins answer alike, and equal
             marks, which are in ``marks``. ``empties``: of how many levels they are in a domain
-            that has no pods.
+            that has no pods; ``plain``: equal for kinds that differ in their marks alone.
         numbering: How often the kinds were numbered anew.
         domains: The nodes by domain.
         log: The states that gained or lost a node; ``log_start`` is the number of the first entry.
@@ -120,6 +131,7 @@ class NodeTable:
         self.samples: list[Node] = []
         self.marks: list[Marks] = []
         self.empties: list[int] = []
+        self.plain: list[int] = []
         self.numbering: int = 0
         self.domains: Domains = Domains(self.nodes, levels)
         self.log: list[NodeState] = []
@@ -131,6 +143,7 @@ class NodeTable:
         self._kept: dict[int, int] = {}  # how many holds refer to a slot, which may hold nothing
         self._watched: dict[str, None] = {}
         self._kinds: dict[_KindKey, int] = {}
+        self._plains: dict[tuple[Hashable, tuple[str | None, ...]], int] = {}
         self._kind_keys: list[_KindKey] = []
         self._kind_texts: list[str] = []
         self._states_made = 0
@@ -198,13 +211,15 @@ class NodeTable:
         self._enter(slot, state)
         return slot
 
-    def mark(self, slots: Iterable[int], place: int, mark: Mark, since: int | None = None) -> None:
+    def mark(
+        self, slots: Iterable[int], place: int, mark: Mark | None, since: int | None = None
+    ) -> None:
         """Give nodes another mark of one level. O(nodes), in one step for those in one state.
 
         Args:
             slots: The nodes.
             place: Which of their marks it is; the number of them for one more.
-            mark: The mark.
+            mark: The mark; None for none of that level any more.
             since: If they may take more than before, the step since which they could not.
         """
         groups: dict[NodeState, list[int]] = {}
@@ -214,9 +229,10 @@ class NodeTable:
             if old.kind == GONE:
                 continue
             marks = self.marks[old.kind]
-            if marks[place : place + 1] != (mark,):
+            given = () if mark is None else (mark,)
+            if marks[place : place + 1] != given:
                 signature, values, _marks = self._kind_keys[old.kind]
-                key = (signature, values, (*marks[:place], mark, *marks[place + 1 :]))
+                key = (signature, values, (*marks[:place], *given, *marks[place + 1 :]))
                 kind = self._kind_of(key, self.samples[old.kind])
                 self._put_all(some, old, self._state((kind, old.free, old.offered)))
                 for slot in some if since is not None and self._undo is None else ():
@@ -276,14 +292,20 @@ class NodeTable:
         new = [key for key in labels if key not in self._watched]
         if new:
             self._watched.update(dict.fromkeys(new))
-            self.numbering += 1
-            self._kinds.clear()
-            marks = [self.marks_of(slot) for slot in range(len(self.nodes))]
-            for each in (self.samples, self.marks, self.empties, self._kind_keys, self._kind_texts):
-                each.clear()
-            signed = zip(self.nodes, self._signatures, marks, strict=True)
-            kinds = [GONE if node is None else self._kind(node, s, m) for node, s, m in signed]
-            self._renew(lambda slot, s: (kinds[slot], s.free, s.offered))
+            self._renumber()
+
+    def _renumber(self) -> None:
+        """Number the kinds anew. O(nodes)."""
+        self.numbering += 1
+        marks = [self.marks_of(slot) for slot in range(len(self.nodes))]
+        self._kinds.clear()
+        self._plains.clear()
+        for each in (self.samples, self.marks, self.empties, self.plain, self._kind_keys):
+            each.clear()
+        self._kind_texts.clear()
+        signed = zip(self.nodes, self._signatures, marks, strict=True)
+        kinds = [GONE if node is None else self._kind(node, s, m) for node, s, m in signed]
+        self._renew(lambda slot, s: (kinds[slot], s.free, s.offered))
 
     def tells_apart(self, labels: Iterable[str]) -> bool:
         """Return whether nodes of one kind have equal values of these labels. O(labels)."""
@@ -472,13 +494,15 @@ class NodeTable:
         return found
 
     def trim(self) -> None:
-        """Cut the log if it is long, and forget states without nodes if they are many."""
+        """Cut the log if it is long, and forget states and kinds without nodes if they are many."""
         if len(self.log) > 8 * len(self.names) + _SPARE_LOG:
             half = len(self.log) // 2
             del self.log[:half]
             self.log_start += half
         if len(self.states) > len(self.names) + len(self.names) // 4 + _SPARE_STATES:
             self.states = {key: state for key, state in self.states.items() if state.count}
+        if len(self.samples) > 2 * len(self.states) + _SPARE_KINDS:
+            self._renumber()
 
     def _renew(self, key_of: Callable[[int, NodeState], _Key]) -> None:
         """Make all states anew; what was derived from the old ones is void."""
@@ -500,14 +524,19 @@ class NodeTable:
         """Return the number of a kind; *node* is one of it if it is new."""
         number = self._kinds.setdefault(key, len(self.samples))
         if number == len(self.samples):
-            _signature, values, marks = key
+            signature, values, marks = key
+            self.plain.append(self._plains.setdefault((signature, values), len(self._plains)))
             self.samples.append(node)
             self.marks.append(marks)
-            self.empties.append(sum(not mark.tenant and mark.level != HOST for mark in marks))
+            levels = self.domains.levels.topologies
+            keys = {key for topology in levels for key in topology} - {HOST}
+            empty = sum(not mark.tenant and mark.level in keys for mark in marks)
+            self.empties.append(min(empty, MOST_EMPTIES))
             self._kind_keys.append(key)
             labels = sorted(zip(self._watched, values, strict=True))
             parts = (labels, node.taints, node.unschedulable, node.declared_features)
-            self._kind_texts.append(repr((*parts, marks) if marks else parts))
+            # in an order that depends on no history
+            self._kind_texts.append(repr((*parts, sorted(marks)) if marks else parts))
         return number
 
     def check(self) -> None:
@@ -532,5 +561,6 @@ class NodeTable:
 _MOST_NEEDS: Final = 4096
 _SPARE_LOG: Final = 2000
 _SPARE_STATES: Final = 100
+_SPARE_KINDS: Final = 1000
 _SPARE_NAMES: Final = 32
 _FEW: Final = 8

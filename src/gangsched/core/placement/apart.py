@@ -23,7 +23,7 @@ from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import HOLDING
 
-__all__ = ["Apart", "OfItsOwn", "one_each"]
+__all__ = ["Apart", "OfItsOwn", "one_each", "owned_by"]
 
 _Owners: TypeAlias = dict[tuple[str, Domain], str]
 """By the key of what states the level, and a domain of it, the key of the child that is there."""
@@ -118,6 +118,13 @@ class Apart:
             for tree, child in self._of_leaf.get(record.leaf, ()):
                 for each in self._across(slot, tree):
                     owners.setdefault((tree.key, each), child)
+
+
+def owned_by(gang: GangRecord, table: NodeTable) -> tuple[object, ...]:
+    """Return which domains running members take from the others, in one order. O(members)."""
+    if not gang.tree.has_apart:
+        return ()
+    return tuple(sorted(Apart(gang, table, ())._owned().items(), key=str))
 
 
 @final

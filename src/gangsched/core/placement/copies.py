@@ -20,7 +20,7 @@ from gangsched.primitives.gang_tree import HOST, SubGroup
 from gangsched.primitives.standing import can_be_met, least_needed
 from gangsched.resources import Resources
 
-__all__ = ["shortage_of_copies", "shortage_of_surplus"]
+__all__ = ["around", "label", "shortage_of_copies", "shortage_of_surplus"]
 
 _Needs: TypeAlias = Mapping[PodClass, int]
 """How many members of each class a copy lacks."""
@@ -52,7 +52,7 @@ def shortage_of_copies(task: Task, role: SubGroup, *, of_all: bool = False) -> S
     wanted = role.wanted if role.is_of_copies and not of_all else all_of_them
     most = -1
     best: Domain = EVERYWHERE
-    for domain in _around(task, role):
+    for domain in around(task, role):
         fits = run
         for copies in like.values():
             if fits >= wanted:
@@ -66,8 +66,8 @@ def shortage_of_copies(task: Task, role: SubGroup, *, of_all: bool = False) -> S
     return _shortage(task, role, wanted, max(most, run), like, best)
 
 
-def _around(task: Task, role: SubGroup) -> Sequence[Domain]:
-    """Return the domains in one of which all copies of a role have to be."""
+def around(task: Task, role: SubGroup) -> Sequence[Domain]:
+    """Return the domains in one of which all of a sub group has to be. O(sub groups x domains)."""
     found: Sequence[Domain] = [EVERYWHERE]
     for sub in _above(task.gang.tree, role):
         if sub.within is not None and sub.within.required:
@@ -126,7 +126,7 @@ def _shortage(
         fits,
         is_exact,
         task.gang.path_of(role),
-        within="" if best == EVERYWHERE else _label(task, best),
+        within="" if best == EVERYWHERE else label(task, best),
         group=group,
         copy_requests=asked,
         each_within=level,
@@ -151,7 +151,7 @@ def _domains(task: Task, copy: SubGroup, under: Domain) -> Sequence[Domain]:
     return _of(task, copy, under) if is_bound else [under]
 
 
-def _label(task: Task, domain: Domain) -> str:
+def label(task: Task, domain: Domain) -> str:
     """Return the label and the value of a domain, such as ``rack=r1``."""
     return f"{HOST if isinstance(domain, int) else domain[-1][0]}={task.name(domain)}"
 

@@ -160,7 +160,9 @@ def evenly(
     large = [domain for domain in sized if room[domain] >= part]
     if len(large) >= count:
         large.sort(key=lambda domain: (room[domain], name(domain)))
-    chosen = large[:count] if len(large) >= count else sized[:count]
+    chosen = large[:count]
+    if sum(room[domain] for domain in (*held, *chosen)) < min(number, total):
+        chosen = sized[:count]
     heap = [(held.get(each, 0), name(each), each) for each in (*held, *chosen)]
     heapify(heap)
     given: dict[T, int] = {}

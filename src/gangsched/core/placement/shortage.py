@@ -12,7 +12,7 @@ from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.nodes.node_table import PODS
 from gangsched.core.placement.apart import one_each
-from gangsched.core.placement.copies import shortage_of_copies
+from gangsched.core.placement.copies import around, label, shortage_of_copies
 from gangsched.core.placement.task import Task
 from gangsched.explain import Shortage
 from gangsched.model import GroupKey
@@ -71,17 +71,16 @@ def _in_domains(task: Task, sub: SubGroup, level: str) -> Shortage | None:
 def _of_members_apart(task: Task, leaf: SubGroup, apart: str) -> Shortage | None:
     """Return how many members of a leaf find domains of their own; None if those are enough."""
     needed, left = task.lacking(leaf), task.left(leaf.key)
-    is_bound = leaf.within is not None and leaf.within.required
     most = -1
     best: Domain = EVERYWHERE
-    for domain in sorted(task.domains(leaf), key=task.name) if is_bound else [EVERYWHERE]:
+    for domain in around(task, leaf):
         found = len(one_each(task.table, left, task.apart.unowned(leaf, domain)))
         if found > most:
             most, best = found, domain
     if most >= needed:
         return None
     is_exact = most >= 0 and not any(task.asks_late(pod_class) for pod_class, _n in left)
-    where = f"{leaf.within.level}={task.name(best)}" if leaf.within and best != EVERYWHERE else ""
+    where = "" if best == EVERYWHERE else label(task, best)
     return Shortage(needed, max(most, 0), is_exact, leaf.role or "", within=where, apart=apart)
 
 

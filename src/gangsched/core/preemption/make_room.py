@@ -232,7 +232,12 @@ def _nominate(
         priority,
         pods,
         preemptor.required(plan.places),
-        tuple([(key, info.spec) for key, info in gang.infos.items()]),
+        tuple(
+            {
+                **{spec.key: spec for info in gang.infos.values() for spec in info.above},
+                **{key: info.spec for key, info in gang.infos.items()},
+            }.items()
+        ),
         state.records.now + policy.grace,
         state.mark,
     )

@@ -160,8 +160,7 @@ def _why_obsolete(state: State, nomination: Nomination) -> str:
     if reach is None or reach[0] != nomination.priority:
         return "the priority has changed"
     for key, spec in nomination.specs:
-        info = records.registry.get(key)
-        if (None if info is None else info.spec) != spec:
+        if records.registry.spec(key) != spec:
             return f"the specification of pod group {key} has changed"
     return ""
 

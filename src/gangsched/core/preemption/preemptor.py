@@ -70,8 +70,8 @@ class Preemptor:
         task = self._task(members, {})
         classes = {record.pod_class for record in members}
         asks_late = any(task.asks_late(c) for c in classes if c is not None)
-        # nor are others in a domain of its own, wherever they are there
-        self.depends_on_pods: bool = asks_late or bool(gang.tree.exclusive_leaves)
+        # who has a domain for itself is in the way wherever it is there
+        self.depends_on_pods: bool = asks_late or state.records.tenancy.is_wanted
         self.one: PodRecord | None = members[0] if self._needs_one(members) else None
         if self.depends_on_pods:
             self._barred = self._unresolvable_for(members)

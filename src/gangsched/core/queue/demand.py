@@ -90,12 +90,13 @@ class Demand:
         reads_terms: Whether they may if they carry terms about other pods.
         reach: Whom its gangs may preempt; None if nobody.
         in_all: What has to be free on all nodes together.
+        has_room: Whether its gang has room of its own, which nobody else sees; see ``spares``.
         least: What each of its pods needs at the least, by the number of a resource.
     """
 
     __slots__ = (
-        *("_classes", "_single", "alternatives", "blocked_at", "gangs", "in_all", "key", "leader"),
-        *("least", "parked", "reach", "reads_pods", "reads_terms"),
+        *("_classes", "_single", "alternatives", "blocked_at", "gangs", "has_room", "in_all"),
+        *("key", "leader", "least", "parked", "reach", "reads_pods", "reads_terms"),
     )
 
     def __init__(
@@ -108,6 +109,7 @@ class Demand:
         self.in_all: Resources = in_all
         self.key: Hashable = key
         self.reach: Reach | None = reach
+        self.has_room: bool = False
         self.alternatives: tuple[tuple[Minimum, ...], ...] = alternatives
         self.blocked_at: int = 0
         self.gangs: int = 0
@@ -127,6 +129,8 @@ class Demand:
 
     def could_fit(self, bounds: Bounds = _NO_BOUNDS) -> bool:
         """Return whether every minimum of an alternative could be met by itself."""
+        if self.has_room:
+            return True
         if self._single is not None and not self.in_all and not bounds:
             pod_class, number = self._single
             return pod_class.memo.refresh().total >= number

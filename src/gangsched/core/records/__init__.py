@@ -16,6 +16,7 @@ from gangsched.constraints.matchers import CarriedTerm
 from gangsched.core.evaluation.pod_class import Late
 from gangsched.core.evaluation.selections import Selections
 from gangsched.core.nodes.hold import Hold
+from gangsched.core.nodes.marks import is_resident
 from gangsched.core.nodes.node_table import Needs, NodeTable
 from gangsched.core.nodes.views import NodeView
 from gangsched.core.records.current_call import CurrentCall
@@ -249,6 +250,8 @@ class Records:
             self._uncount(record)
             record.pod = pod
             self._count(record)
+            if is_resident(pod) != is_resident(known):
+                self.tenancy.move([record], ())
         record.pod, record.needs, record.account = pod, needs, account
 
     def forget(self, record: PodRecord) -> None:

@@ -1,7 +1,7 @@
 """Tenancy: which gangs have pods in a domain, for the levels that a gang wants domains of.
 
 A scheduler that was given levels counts by them, so that pods that fill nodes leave domains empty.
-Of another level it counts from the first gang on that states it as ``exclusive``. Each pod that
+Of another level it counts while there is a gang that states it as ``exclusive``. Each pod that
 comes to a node or leaves it is counted in its domain, in trials too; so is one that is nominated,
 since its victims give it the domain. The nodes of a domain are marked anew when it gets another
 tenant or owner; see ``marks``.
@@ -13,7 +13,7 @@ the name that its gang has now; and each node has the marks that follow.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TypeAlias, final
 
 from gangsched.core.nodes.domains import Domain
@@ -48,12 +48,13 @@ class Tenancy:
         levels: The levels that are counted.
     """
 
-    __slots__ = ("_counted", "_marks", "_pods", "_table", "_wanted", "levels")
+    __slots__ = ("_counted", "_given", "_marks", "_pods", "_table", "_wants", "levels")
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self.levels: list[str] = []
-        self._wanted: set[str] = set()
+        self._given: frozenset[str] = frozenset()
+        self._wants: dict[str, frozenset[str]] = {}
         self._counted: dict[PodUID | Hold, list[tuple[_Place, _Tenant]]] = {}
         self._pods: dict[_Place, Counter[_Tenant]] = {}
         self._marks: dict[_Place, Mark] = {}
@@ -62,6 +63,7 @@ class Tenancy:
         """Count by levels from the start, so that pods that fill nodes leave domains empty."""
         keys = (key for topology in levels.topologies for key in topology)
         self.levels += [key for key in keys if key != HOST]
+        self._given = frozenset(self.levels)
         self._table.watch(self.levels)  # so the nodes of a domain are marked state by state
 
     def is_empty(self, domain: Domain) -> bool:
@@ -87,15 +89,35 @@ class Tenancy:
         """
         wanted = {level for levels in gang.tree.exclusive_leaves.values() for level in levels}
         new = sorted(wanted.difference(self.levels))
-        self._wanted |= wanted
-        some: Iterable[PodRecord] = gang.members.values()
-        if new:
-            for level in new:
-                self.levels.append(level)
-                self._mark(range(len(self._table.nodes)), level)
-            some = on_nodes
+        for level in new:
+            self.levels.append(level)
+            self._mark(range(len(self._table.nodes)), level)
+        self._want(gang, wanted)
         if self.levels:
-            self.move([*some], holds if new else ())
+            self.move([*(on_nodes if new else gang.members.values())], holds if new else ())
+
+    def forget(self, gang: GangRecord) -> None:
+        """Forget a gang that is gone; O(pods + nodes) if it was the last that wants a level."""
+        self._want(gang, ())
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a gang wants domains of its own."""
+        return bool(self._wants)
+
+    def _want(self, gang: GangRecord, wanted: Collection[str]) -> None:
+        """Note the levels that a gang wants, and count no more by those that nobody wants."""
+        before = self._wants.pop(gang.key, frozenset()) if self._wants else frozenset[str]()
+        if wanted:
+            self._wants[gang.key] = frozenset(wanted)
+        for level in sorted(before.difference(*self._wants.values(), self._given)):
+            place = self.levels.index(level)
+            self._table.mark(range(len(self._table.nodes)), place, None)
+            del self.levels[place]
+            for what, counted in self._counted.items():
+                self._counted[what] = [each for each in counted if each[0][0] != level]
+            self._pods = {each: some for each, some in self._pods.items() if each[0] != level}
+            self._marks = {each: mark for each, mark in self._marks.items() if each[0] != level}
 
     def move(self, records: Iterable[PodRecord], holds: Iterable[Hold]) -> None:
         """Count pods and holds again: they, or their nodes, have changed."""
@@ -119,8 +141,10 @@ class Tenancy:
     def _count(self, what: PodUID | Hold, asks: Asks, slot: int) -> None:
         self._counted[what] = [*self._places(asks, slot)]
         for place, tenant in self._counted[what]:
-            self._pods.setdefault(place, Counter())[tenant] += 1
-            self._look(place)
+            pods = self._pods.setdefault(place, Counter())
+            pods[tenant] += 1
+            if pods[tenant] == 1:
+                self._look(place)
 
     def _places(self, asks: Asks, slot: int) -> Iterator[tuple[_Place, _Tenant]]:
         """Yield the domains in which a pod on a node counts, and as whose."""
@@ -142,9 +166,9 @@ class Tenancy:
             pods[tenant] -= 1
             if not pods[tenant]:
                 del pods[tenant]
-            if not pods:
-                del self._pods[place]
-            self._look(place, since)
+                if not pods:
+                    del self._pods[place]
+                self._look(place, since)
 
     def node_changed(self, slot: int) -> None:
         """Mark a node that was added or changed; its pods are counted by the caller. O(levels)."""
@@ -154,7 +178,7 @@ class Tenancy:
     def _look(self, place: _Place, since: int | None = None) -> None:
         """Mark the nodes of a domain if it has another tenant or owner."""
         level, domain = place
-        if level not in self._wanted:
+        if not any(level in wanted for wanted in self._wants.values()):
             since = None  # who is there keeps nobody out
         mark = _mark_of(level, self._pods.get(place, Counter()))
         if mark != self._marks.get(place, Mark(level)):

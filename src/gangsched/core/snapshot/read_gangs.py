@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from gangsched.core.attempt.pending_members import demand_of
-from gangsched.core.attempt.spares import hold_like
+from gangsched.core.attempt.spares import keep_again
 from gangsched.core.intake.gangs import add_group
 from gangsched.core.queue.demand import Demand
 from gangsched.core.records.gang import GangRecord, QueuePlace
@@ -50,9 +50,9 @@ def read_gangs(state: State, rows: SnapshotRow) -> None:
             gangs[key].held_at = state.events
     gone = {uid for uid in state.unread if state.settings.cluster.pod(uid) is None}
     read_nominations(state, rows.nominations, rows.overdue, rows.no_plans, gone)
-    for n, (group, node, since) in enumerate(rows.spares):
+    for n, (group, node, requests, since) in enumerate(rows.spares):
         get(state.records.registry._groups, group, f"spares[{n}]")
-        hold_like(state, group, state.table.slot(node), since)
+        keep_again(state, group, state.table.slot(node), requests, since)
     read_backfill(state, rows.backfill)
     demands, same = _demands(state, found, gone)
     _block(state, found, same)

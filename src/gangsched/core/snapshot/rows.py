@@ -224,7 +224,7 @@ class SnapshotRow:
     pods: tuple[PodRecordRow, ...] = ()
     waiting: tuple[WaitRow, ...] = ()
     nominations: tuple[NominationRow, ...] = ()
-    spares: tuple[tuple[GroupKey, NodeName, int], ...] = ()
+    spares: tuple[tuple[GroupKey, NodeName, Resources, int], ...] = ()
     overdue: tuple[PodUID, ...] = ()
     no_plans: tuple[str, ...] = ()
     held: tuple[str, ...] = ()

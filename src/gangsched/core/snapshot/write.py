@@ -75,9 +75,9 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         ),
         nominations=written_nominations(state),
         spares=tuple(
-            (key, state.table.names[hold.slot], hold.since)
-            for key, holds in state.spares.known.items()
-            for hold in holds
+            (key, state.table.names[each.hold.slot], each.requests, each.hold.since)
+            for key, spares in state.spares.known.items()
+            for each in spares
         ),
         overdue=tuple(sorted(state.nominations.overdue)),
         held=tuple(g.key for g in records.gangs.values() if g.held_at == state.events),

@@ -9,7 +9,25 @@ from gangsched.core.records.gang import GangRecord
 from gangsched.model import GroupKey
 from gangsched.resources import Resources
 
-__all__ = ["Spares"]
+__all__ = ["Spare", "Spares"]
+
+
+@final
+class Spare:
+    """Room for one pod.
+
+    Attributes:
+        hold: The room.
+        requests: What the pod would request.
+        is_charged: Whether the quotas of the group are charged for it.
+    """
+
+    __slots__ = ("hold", "is_charged", "requests")
+
+    def __init__(self, hold: Hold, requests: Resources) -> None:
+        self.hold: Hold = hold
+        self.requests: Resources = requests
+        self.is_charged: bool = False
 
 
 @final
@@ -17,16 +35,16 @@ class Spares:
     """The room that is kept for groups.
 
     Attributes:
-        known: By group the holds, each with what one pod requests; a group without any is left out.
+        known: The room by group; a group without any is left out.
     """
 
     __slots__ = ("known",)
 
     def __init__(self) -> None:
-        self.known: dict[GroupKey, dict[Hold, Resources]] = {}
+        self.known: dict[GroupKey, list[Spare]] = {}
 
-    def of(self, gang: GangRecord) -> list[Hold]:
-        """Return the holds of a gang. O(groups)."""
+    def of(self, gang: GangRecord) -> list[Spare]:
+        """Return the room of a gang. O(groups)."""
         if not self.known:
             return []
-        return [hold for key in gang.infos for hold in self.known.get(key, ())]
+        return [spare for key in gang.infos for spare in self.known.get(key, ())]
