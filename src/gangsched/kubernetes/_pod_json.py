@@ -203,7 +203,13 @@ class PodJson(Struct, gc=False):
 decode_pod_json = msgspec.json.Decoder(PodJson).decode
 """Raises ``msgspec.DecodeError`` for JSON that is not a pod, or not one that is known here."""
 
-_GANG_ANNOTATIONS: Final = (b"gang.scheduling.koordinator.sh/", b"yunikorn.apache.org/")
+_GANG_ANNOTATIONS: Final = (
+    *(b"gang.scheduling.koordinator.sh/", b"pod-group.scheduling.sigs.k8s.io/match-policy"),
+    *(b"yunikorn.apache.org/", b"gpu-fraction", b"gpu-memory"),
+    *(b"kueue.x-k8s.io/podset-", b"kueue.x-k8s.io/topology-", b"kueue.x-k8s.io/pod-group-"),
+    b"/exclusive-topology",
+)
+"""Parts of the names of all annotations that may hold a pod, or give a note."""
 
 
 def key_of(pod: PodJson) -> bytes:
