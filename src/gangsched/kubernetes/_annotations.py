@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from gangsched.manifests.pod_topologies import ASKING
 from gangsched.membership import ADMISSION_SPELLINGS, ROLE_SPELLINGS, SPELLINGS, Source
 from gangsched.resources import FrozenMap
 
@@ -29,7 +30,7 @@ _OF_GROUPS: Final = frozenset(
     if spelling.source is Source.ANNOTATION
     for key in (spelling.name, spelling.minimum)
     if key is not None
-)
+).union(ASKING)
 
 
 def kept_annotations(annotations: Mapping[str, str]) -> FrozenMap[str]:

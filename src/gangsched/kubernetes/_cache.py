@@ -23,7 +23,9 @@ Rules:
       cannot be read: the field may be a constraint, whatever their labels say beside it;
   R8  with *gangs_only*, a pod without a group is treated as a pod of another scheduler: another
       program decides about it;
-  R9  a paused node takes no new pod; what the watch shows of it is kept meanwhile.
+  R9  a paused node takes no new pod; what the watch shows of it is kept meanwhile;
+  R10 the specification of a group is its object with the topologies that its members ask for, see
+      ``MemberTopologies``. So it may change with a pod: ``take_restated`` has these events.
 
 Everything here runs in the task that owns the scheduler, between two calls of it.
 """
@@ -68,6 +70,7 @@ from gangsched.kubernetes._malformed import MalformedClaims
 from gangsched.kubernetes._objects import objects_needed
 from gangsched.kubernetes._reflector import Delta
 from gangsched.kubernetes._start_marks import differ_by_marks
+from gangsched.manifests.member_topologies import MemberTopologies, held_alone
 from gangsched.membership import Membership, membership
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, PreemptionPolicy
@@ -94,6 +97,7 @@ class Cache:
         scheduler_names: The values of ``spec.schedulerName`` that are ours; None for all values.
         dialects: The API groups of PodGroups, the first has the highest precedence.
         gangs_only: Whether only pods of groups are to be placed.
+        ignored: Constraints that are not modelled and are ignored.
 
     Attributes:
         cluster: What the scheduler reads.
@@ -115,6 +119,7 @@ class Cache:
         dialects: Collection[str] = (),
         *,
         gangs_only: bool = False,
+        ignored: Collection[str] = (),
     ) -> None:
         self.cluster: Final = InMemoryCluster()
         self.conditions: Final[dict[PodUID, str]] = {}
@@ -128,6 +133,8 @@ class Cache:
         self.names: Final = None if scheduler_names is None else frozenset(scheduler_names)
         self._dialects = tuple(dialects)
         self._gangs_only = gangs_only
+        self._topologies = MemberTopologies(ignored)
+        self._restated: list[Event] = []
         self._paused: dict[NodeName, Node] = {}
         self._foreign: set[PodUID] = set()
         self._newer: dict[PodUID, int] = {}
@@ -150,10 +157,8 @@ class Cache:
 
     def group_of(self, pod: Pod | None) -> GroupKey | None:
         """Return the group of a pod; None for a pod in none, or whose claim is malformed."""
-        with suppress(InvalidPodGroupError):
-            claim = None if pod is None else self.membership(pod)
-            return None if claim is None else claim.group
-        return None
+        claim = None if pod is None else self._valid_claim(pod)
+        return None if claim is None else claim.group
 
     def _claim(self, pod: Pod) -> Membership | None:
         key = (pod.namespace, pod.pod_group, pod.labels, pod.annotations)
@@ -222,13 +227,16 @@ class Cache:
     def _show(self, facts: PodFacts) -> Event | None:
         pod = facts.pod
         known = self.cluster.pod(pod.uid)
+        said = self._said(known)
         if self._is_foreign(facts):
             if pod.is_finished or (pod.node_name is None and known is None):
                 return None if known is None else self._forget(pod.uid)
             self._foreign.add(pod.uid)
+        self._gather(said, self._said(pod))
         if pod.node_name is None and known is not None and known.node_name is not None:
             pod = pod_with_fields(pod, node_name=known.node_name)
         elif pod.node_name is None:
+            pod = self._held_without_group(pod)
             pod = self._held(pod) if self._unreadable or self._unreadable_groups else pod
             self._note(self.conditions, pod.uid, _unschedulable(facts, reason_of(pod)))
             self._note(self.nominated, pod.uid, facts.nominated_node or "")
@@ -257,8 +265,40 @@ class Cache:
         except InvalidPodGroupError:
             return False  # the scheduler says what is wrong with it
 
+    def take_restated(self) -> list[Event]:
+        """Return the events of the groups that changed with their members, each once."""
+        taken, self._restated = self._restated, []
+        return taken
+
+    def _said(self, pod: Pod | None) -> tuple[Membership, Pod] | None:
+        """Return a pod with its claim to be in a group; None for a pod in none."""
+        claim = None if pod is None else self._valid_claim(pod)
+        return None if claim is None or pod is None else (claim, pod)
+
+    def _gather(
+        self, before: tuple[Membership, Pod] | None, after: tuple[Membership, Pod] | None
+    ) -> None:
+        """State the groups anew whose members ask for another topology now."""
+        for key in self._topologies.change(before, after):
+            if (event := self._restate(key)) is not None:
+                self._restated.append(event)
+
+    def _valid_claim(self, pod: Pod) -> Membership | None:
+        """Return the claim of a pod of ours to be in a group; None if it is malformed."""
+        with suppress(InvalidPodGroupError):
+            return self.membership(pod)
+        return None
+
+    def _held_without_group(self, pod: Pod) -> Pod:
+        """Return a pending pod; held if it is in no group, and asks what only a group can have."""
+        asked = self._topologies.asked_by(pod)
+        if asked is None or pod.uid in self._foreign or self.group_of(pod) is not None:
+            return pod
+        return held_alone(pod, asked)
+
     def _forget(self, uid: PodUID) -> Event | None:
         known = self.cluster.pod(uid)
+        self._gather(self._said(known), None)
         self._touch(known)
         self.malformed.discard(uid)
         self._foreign.discard(uid)
@@ -386,9 +426,10 @@ class Cache:
 
     def _restate(self, key: GroupKey) -> Event | None:
         facts, shown = self.group_facts(key), self.cluster.pod_group(key)
-        if facts is None:
+        group = None if facts is None else self._with_priority(facts)
+        group = self._topologies.stated(key, group)
+        if group is None:
             return None if shown is None else self.cluster.apply(PodGroupDeleted(key))
-        group = self._with_priority(facts)
         if self.namesake(key) is not None:
             group = evolve(group, unmodelled=(*group.unmodelled, _SAME_NAME))
         if shown is None:
@@ -476,7 +517,7 @@ class Cache:
         """Return the kinds that a pod needs; each kind of groups if it is in an unknown one."""
         needs = objects_needed(pod)
         group = self.group_of(pod)
-        if group is None or self.cluster.pod_group(group) is not None:
+        if group is None or group in self._groups:
             return needs
         return needs.union(kind for kind in self._unreadable if kind.startswith(_GROUP_KINDS))
 

@@ -166,7 +166,10 @@ class Owner:
         """Take in changes of pods."""
         for delta in deltas:
             if self._is_object("Pod", delta):
-                self._tell_in_turn(self.cache.pod(delta), _namespace(delta))
+                event, namespace = self.cache.pod(delta), _namespace(delta)
+                for restated in self.cache.take_restated():
+                    self._tell_in_turn(restated, namespace)
+                self._tell_in_turn(event, namespace)
 
     def nodes(self, deltas: Iterable[Delta[NodeFacts]]) -> None:
         """Take in changes of nodes."""

@@ -126,7 +126,7 @@ def read_pod_group_slowly(
 def _manifest(document: Document, ignore: frozenset[str] = frozenset()) -> Manifest:
     root = Field(Source(_WATCH, 1), "", document)
     created_at = _instant(root["metadata"]["creationTimestamp"]) or 0.0
-    return read_manifest(root, at=created_at, classes=_CLASSES, ignore=ignore)
+    return read_manifest(root, at=created_at, classes=_CLASSES, ignore=ignore, gathers=True)
 
 
 def _notes(manifest: Manifest) -> tuple[str, ...]:

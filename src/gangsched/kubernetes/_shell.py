@@ -182,7 +182,8 @@ class Shell:
             GangschedError: The scheduler raised.
         """
         requests = Requests(self._api)
-        cache = Cache(self._settings.profile.scheduler_names, API_GROUPS)
+        names, ignored = self._settings.profile.scheduler_names, self._settings.ignored
+        cache = Cache(names, API_GROUPS, ignored=ignored)
         unreadable = UnreadableObjects(cache.names, self._measures.unreadable)
         owner = self.owner = Owner(cache, self._clock, unreadable)
         self._scheduler(cache)  # a wrong profile fails before listing

@@ -192,7 +192,7 @@ async def survey(
         clock=epoch_seconds,
         may_write=lambda: False,
     )
-    cache = Cache(scheduler_names, API_GROUPS)
+    cache = Cache(scheduler_names, API_GROUPS, ignored=settings.ignored)
     began = time.monotonic()
     try:
         async with (

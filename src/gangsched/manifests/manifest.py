@@ -47,6 +47,8 @@ class Manifest:
             all.
         runtime_classes: The runtime classes that are known, by name; None if the API server has
             put what they say into the pods already.
+        gathers: Whether the caller makes topologies of groups of what members ask for, see
+            ``MemberTopologies``. If not, a pod that asks for one is held.
     """
 
     document: Field
@@ -58,6 +60,7 @@ class Manifest:
     ignore: frozenset[str] = frozenset()
     scheduler_names: frozenset[str] | None = None
     runtime_classes: Mapping[str, RuntimeClass] | None = None
+    gathers: bool = False
 
     def note(self, sentence: str, *, path: str = "", kind: NoteKind = NoteKind.REMARK) -> None:
         """Add a note about something in it that is not read as it stands."""
@@ -85,6 +88,7 @@ def read_manifest(
     ignore: Collection[str] = (),
     scheduler_names: Collection[str] | None = None,
     runtime_classes: Mapping[str, RuntimeClass] | None = None,
+    gathers: bool = False,
 ) -> Manifest:
     """Return the object at the root of a document.
 
@@ -97,6 +101,7 @@ def read_manifest(
             all.
         runtime_classes: The runtime classes that are known, by name; None if the API server has
             put what they say into the pods already.
+        gathers: Whether the caller gathers topologies of members; see ``Manifest``.
 
     Raises:
         ManifestError: The object has no kind, or its name is malformed.
@@ -117,6 +122,7 @@ def read_manifest(
             None if scheduler_names is None else _names("scheduler_names", scheduler_names)
         ),
         runtime_classes=runtime_classes,
+        gathers=gathers,
     )
 
 

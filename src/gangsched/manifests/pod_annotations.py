@@ -7,9 +7,8 @@ Rules:
   R1  an annotation that asks for what the library does is honoured. One that only describes the
       gang is read as nothing. Any other holds the pod, or the pods of the group;
   R2  on a group, the annotation of groups is the bundle, unless it is in a tree: see ``podgroups``;
-  R3  Kueue's name of a group of pod sets wants them in one topology domain. Kueue chooses the nodes
-      and states them in the node selector of the pods, with the name of its workload. A pod without
-      that name is not Kueue's, and is held: nobody else knows which pods the group has;
+  R3  topologies of sets of pods are read in ``pod_topologies``. If the caller does not gather what
+      the members of a group ask for, a pod that asks for a hard one is held here;
   R4  a pod of a group that Kueue does not admit as a whole is no member of a gang; a note says so.
 """
 
@@ -21,6 +20,7 @@ from typing import Final
 from gangsched.manifests.fields import Field
 from gangsched.manifests.manifest import Manifest
 from gangsched.manifests.notes import NoteKind
+from gangsched.manifests.pod_topologies import ASKING, read_pod_topology
 
 __all__ = ["HELD_ANNOTATIONS", "held_by_annotations"]
 
@@ -47,8 +47,6 @@ _YUNIKORN: Final[tuple[str, ...]] = (
     "yunikorn.apache.org/task-group-name",
     "yunikorn.apache.org/schedulingPolicyParameters",
 )
-_TOGETHER: Final = "kueue.x-k8s.io/podset-group-name"
-_ADMITTED: Final = "kueue.x-k8s.io/workload"
 _KAI: Final = ("gpu-fraction", "gpu-fraction-num-devices", "gpu-memory")
 """What KAI Scheduler reads instead of a request for a GPU."""
 
@@ -57,7 +55,7 @@ HELD_ANNOTATIONS: Final = (
     *_OTHER_NAMES,
     *_YUNIKORN,
     *_KAI,
-    _TOGETHER,
+    *ASKING,
 )
 """The annotations that hold a pod or a group, unless their value asks for what is done anyway."""
 
@@ -80,8 +78,7 @@ def held_by_annotations(
     names: dict[str, str] = {}
     always = _YUNIKORN
     if not of_group:  # groups have annotations of their owners
-        is_placed = bool(annotations[_ADMITTED].text())
-        always = (*_YUNIKORN, *_KAI) if is_placed else (*_YUNIKORN, *_KAI, _TOGETHER)
+        always = (*_YUNIKORN, *_KAI)
     for key, field in annotations.entries():
         if bundles and key == _BUNDLE:
             continue
@@ -94,7 +91,8 @@ def held_by_annotations(
             names[key] = field.text()
         elif key in _POD_BY_POD and field.text() == "true" and not of_group:
             manifest.note(f"metadata.annotations.{key}: the pods of its group start one by one")
-    for key in names:
+    asked = () if of_group else _held_topologies(manifest, annotations)
+    for key in (*names, *asked):
         path = f"metadata.annotations.{key}"
         if key in manifest.ignore or path in manifest.ignore:
             sentence = f"{key} is not modelled and was ignored"
@@ -103,3 +101,9 @@ def held_by_annotations(
             sentence = f"{key} is not modelled, so {what} held"
             manifest.note(sentence, path=path, kind=NoteKind.HELD)
             yield key
+
+
+def _held_topologies(manifest: Manifest, annotations: Field) -> tuple[str, ...]:
+    """Return the annotations with a topology, if nobody gathers those of the other members."""
+    asked = read_pod_topology(annotations)
+    return () if asked is None or manifest.gathers or not asked.is_hard else asked.words

@@ -28,6 +28,7 @@ from gangsched.manifests.pods import read_node
 from gangsched.manifests.priorities import PriorityClasses, with_priority_classes
 from gangsched.model import GroupKey, PodGroup
 from gangsched.quantity import is_seconds
+from gangsched.simulation._asked_topologies import with_asked_topologies
 from gangsched.simulation._job_fields import note_queues
 from gangsched.simulation._manifest_objects import GeneratedNames, read_roots, version_of
 from gangsched.simulation.controllers import (
@@ -105,6 +106,7 @@ class ParsedManifests:
     def __init__(self, text: str, *, file: str) -> None:
         _check_string("text", text)
         _check_string("file", file)
+        self._file = file
         self._notes: list[str] = []
         self._roots = tuple(read_roots(text, file, self._notes))
 
@@ -174,7 +176,11 @@ class ParsedManifests:
                 root.source.note(f"{_name_of(root)} {_why_skipped(root)} and was skipped")
                 continue
             manifest = read_manifest(
-                names.named(root), at=at, classes=classes, runtime_classes=runtime_classes
+                names.named(root),
+                at=at,
+                classes=classes,
+                runtime_classes=runtime_classes,
+                gathers=True,
             )
             for event in reader(manifest):
                 implied = isinstance(event, PodGroupAdded) and manifest.kind not in GROUP_KINDS
@@ -185,14 +191,14 @@ class ParsedManifests:
                 arrived.append((event, implied))
             if len(arrived) > MOST_OBJECTS:
                 raise root.problem(f"with it the file has more than {MOST_OBJECTS:,} objects")
-        return Workload(
-            tuple(
-                Arrival(at, event)
-                for event, implied in arrived
-                if not (implied and isinstance(event, PodGroupAdded) and event.group.key in given)
-            ),
-            tuple(self._notes),
-        )
+        events = [
+            event
+            for event, implied in arrived
+            if not (implied and isinstance(event, PodGroupAdded) and event.group.key in given)
+        ]
+        stated = with_asked_topologies(events, self._notes, file=self._file)
+        arrivals = tuple(Arrival(at, event) for event in stated)
+        return Workload(arrivals, tuple(self._notes))
 
 
 def load_manifests(

@@ -23,6 +23,8 @@ from gangsched.kubernetes._decode import (
     decode_priority_class,
 )
 from gangsched.kubernetes._events import UnexpectedAnswer
+from gangsched.manifests.pod_annotations import HELD_ANNOTATIONS
+from gangsched.manifests.pod_topologies import ASKING
 from gangsched.membership import membership
 from gangsched.model import Node, PodPhase
 from gangsched.resources import FrozenMap
@@ -231,6 +233,8 @@ LENIENT: dict[str, Any] = {"tolerations": [{"operator": "Exists", "value": "x"}]
         (pod(), _status(phase="Running")),
         (pod(), _status(phase="Lost")),
         (pod(), _status()),
+        *((pod(), _meta(annotations={key: "x"})) for key in HELD_ANNOTATIONS if key not in ASKING),
+        (pod(), _meta(annotations={"kueue.x-k8s.io/pod-group-serving": "true"})),
     ],
 )
 def test_second_pod_is_read_as_if_it_were_the_first(first: Document, second: Document) -> None:
@@ -241,6 +245,13 @@ def test_second_pod_is_read_as_if_it_were_the_first(first: Document, second: Doc
         found = read(decode, second)
         assert found == alone
         assert (found if isinstance(found, str) else found.pod) == slowly(second)
+
+
+@pytest.mark.parametrize("key", ASKING)
+def test_topology_that_a_pod_asks_for_is_no_other_pods(key: str) -> None:
+    decode, second = PodDecoder(), _meta(annotations={key: "x"})
+    decode(raw(pod()))
+    assert read(decode, second) == read(PodDecoder(), second)
 
 
 def test_volumes_that_are_alike_are_read_once() -> None:

@@ -125,7 +125,8 @@ class ExtenderTerm:
             GangschedError: The scheduler raised.
         """
         settings = self.settings
-        cache = Cache(settings.profile.scheduler_names, API_GROUPS, gangs_only=True)
+        names, ignored = settings.profile.scheduler_names, settings.ignored
+        cache = Cache(names, API_GROUPS, gangs_only=True, ignored=ignored)
         unreadable = UnreadableObjects(cache.names, self.measures.unreadable)
         owner = Owner(cache, self.clock, unreadable)
         self._scheduler(cache)  # a wrong profile fails before listing
