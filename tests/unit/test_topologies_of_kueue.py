@@ -253,6 +253,19 @@ def test_topology_of_the_group_is_not_overruled_by_its_members() -> None:
     assert summary(same)[::3] == (Topology("block"), ())
 
 
+def test_annotations_of_the_group_add_to_what_its_members_ask_for() -> None:
+    group = group_json("g", 4)
+    group["metadata"]["annotations"] = {"gangsched.io/exclusive": "rack"}
+    asked = {REQUIRED: "block", SLICE: "rack", SIZE: "2"}
+    found = group_of(load(group, *pods(4, asked=asked)))
+    expected = Topology("block", slices={"rack": 2}, exclusive="rack")
+    assert summary(found)[::3] == (expected, ())
+    two = [*pods(2, "a", asked=IN_RACK), *pods(2, "b", asked=IN_RACK)]
+    role = Role(2, topology=Topology("rack"))
+    exclusive = Topology(exclusive="rack")
+    assert summary(group_of(load(group, *two))) == (exclusive, {"a": role, "b": role}, 4, ())
+
+
 @pytest.mark.parametrize(("asked", "is_held"), [(IN_RACK, True), ({PREFERRED: "rack"}, False)])
 def test_pod_in_no_group_is_held_for_a_hard_topology_alone(
     asked: Mapping[str, str], is_held: bool

@@ -40,6 +40,7 @@ from gangsched.manifests.fields import Field
 from gangsched.manifests.group_fields import held, hold
 from gangsched.manifests.manifest import Manifest
 from gangsched.manifests.notes import NoteKind
+from gangsched.manifests.own_topology import with_own_topology
 from gangsched.manifests.podgroups import bundle_of, check_manifest
 from gangsched.manifests.restarts import restarts_of
 from gangsched.manifests.sub_groups import MEMBER
@@ -144,7 +145,7 @@ def read_kai_group(manifest: Manifest) -> PodGroup:
         roles, labelled = {}, ()
     elif not roles and not root.minimum:
         manifest.note("it needs no pods, so it is not a gang: its pods start one by one")
-    return PodGroup(
+    group = PodGroup(
         name=manifest.name,
         namespace=manifest.namespace,
         **({"roles": roles} if roles else {"min_available": root.minimum or 1}),
@@ -156,6 +157,7 @@ def read_kai_group(manifest: Manifest) -> PodGroup:
         unmodelled=reasons,
         **restarts_of(manifest),
     )
+    return with_own_topology(manifest, group)
 
 
 def _check_one_minimum(of: Field) -> None:

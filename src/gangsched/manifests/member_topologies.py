@@ -9,7 +9,8 @@ its minimum, so nothing starts with fewer.
 
 Rules:
   R1  a group that states a topology itself is not changed. If its members ask for another one, it
-      is held, since two programs disagree about it;
+      is held, since two programs disagree about it. What its annotations add is added, see
+      ``own_topology``;
   R2  sets of pods with one name share a domain: their constraint is that of the group, and slices
       are those of each role;
   R3  pods of several jobs of a JobSet are numbered by job. Their slices are cut within each job, so
@@ -177,12 +178,18 @@ def _with(group: PodGroup, said: list[_Said], most: Mapping[str | None, int]) ->
     asked = _first(*by_role.values())
     if all(each is None or each.topology is None for each in by_role.values()):
         return group
-    if group.topology is not None or any(map(_has_topology, group.roles.values())):
+    own = group.topology
+    adds = own is not None and own.key is None and not own.slices
+    if (own is not None and not adds) or any(map(_has_topology, group.roles.values())):
         topologies = {each and each.topology for each in by_role.values()}
         if topologies == {group.topology}:
             return group
         raise _NoMeaningError(asked.words[0], "its group has a topology")
     whole, parts = _split(by_role)
+    if own is not None and whole is not None:
+        whole = evolve(whole, apart=own.apart, exclusive=own.exclusive)
+    elif own is not None:
+        whole = own
     if whole is not None and not parts:
         return _of_group(group, asked, whole)
     return _of_roles(group, asked, whole, parts, most)

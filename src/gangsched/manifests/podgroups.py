@@ -18,7 +18,8 @@ Rules:
       The words of 1.36, ``Pod`` and ``PodGroup``, mean the same;
   R9  a ``CompositePodGroup`` is a group of groups, and ``minGroupCount`` is how many of its
       children start together. It and a ``PodGroup`` of one name and namespace would be one group
-      here, so a group cannot have a parent of its own name.
+      here, so a group cannot have a parent of its own name;
+  R10 three annotations of a group of any dialect add to its topology: see ``own_topology``.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.manifests.fields import Field
 from gangsched.manifests.group_fields import held, is_composite, is_in_tree
 from gangsched.manifests.manifest import Manifest, read_name
+from gangsched.manifests.own_topology import with_own_topology
 from gangsched.manifests.restarts import restarts_of
 from gangsched.manifests.sub_groups import read_sub_groups
 from gangsched.model import GroupKey, PodGroup, PreemptionPolicy, Topology, group_key
@@ -64,7 +66,7 @@ def read_group(manifest: Manifest) -> PodGroup:
         manifest.note(f"{tasks.path} adds up to more than {spec['minMember'].path} and was ignored")
         roles = {}
     subs = read_sub_groups(manifest, group.min_available, roles)
-    return evolve(
+    group = evolve(
         group,
         roles=subs.roles,
         min_available=max(group.min_available, subs.needed),
@@ -73,6 +75,7 @@ def read_group(manifest: Manifest) -> PodGroup:
         unmodelled=(*held(manifest), *subs.reasons),
         **restarts_of(manifest),
     )
+    return with_own_topology(manifest, group)
 
 
 def read_core_group(manifest: Manifest) -> PodGroup:
@@ -100,7 +103,7 @@ def read_core_group(manifest: Manifest) -> PodGroup:
     topology = spec["schedulingConstraints"]["topology"]
     labels = [element["key"].name() for element in topology.elements()]
     policy_of_preemption = spec["preemptionPolicy"].word(_PREEMPTION, "")
-    return PodGroup(
+    group = PodGroup(
         name=manifest.name,
         namespace=manifest.namespace,
         parent=_parent_of(manifest),
@@ -115,6 +118,7 @@ def read_core_group(manifest: Manifest) -> PodGroup:
         unmodelled=tuple(held(manifest, core=True)),
         **restarts_of(manifest),
     )
+    return with_own_topology(manifest, group)
 
 
 def group_of(
