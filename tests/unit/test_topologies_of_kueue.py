@@ -220,7 +220,7 @@ def test_minimum_of_a_role_is_that_of_the_group() -> None:
         ),
         (
             pods(6, "w", jobs=2, asked={SLICE: "rack", SIZE: "2"}),
-            "podset-slice-required-topology (slices do not divide the 2 jobs of 5 pods)",
+            "podset-slice-required-topology (5 pods are not 2 jobs of one size)",
         ),
         (pods(5, asked={REQUIRED: "rack", SPREADING: "[]"}), "topology-spreading"),
         (pods(5, asked={TOGETHER: "x"}), "podset-group-name (without a topology)"),

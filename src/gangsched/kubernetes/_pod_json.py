@@ -207,7 +207,7 @@ _GANG_ANNOTATIONS: Final = (
     *(b"gang.scheduling.koordinator.sh/", b"pod-group.scheduling.sigs.k8s.io/match-policy"),
     *(b"yunikorn.apache.org/", b"gpu-fraction", b"gpu-memory"),
     *(b"kueue.x-k8s.io/podset-", b"kueue.x-k8s.io/topology-", b"kueue.x-k8s.io/pod-group-"),
-    b"/exclusive-topology",
+    b"exclusive-topology",
 )
 """Parts of the names of all annotations that may hold a pod, or give a note."""
 

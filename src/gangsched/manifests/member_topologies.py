@@ -13,25 +13,26 @@ Rules:
       ``own_topology``;
   R2  sets of pods with one name share a domain: their constraint is that of the group, and slices
       are those of each role;
-  R3  pods of several jobs of a JobSet are numbered by job. Their slices are cut within each job, so
-      each job is a copy of the role, if that is what Kueue does: if slices divide a job;
+  R3  several jobs of a JobSet, and sub groups of a LeaderWorkerSet, are copies of a role, if each
+      has a domain of its own. So they are if there are slices: pods are numbered by job, so Kueue's
+      slices are cut within each job, if they divide it;
   R4  what has no meaning here holds the members of the group, with a reason that names the
       annotation. So does a pod in no group, if its constraint is hard: a set of pods is not known
       by what a pod says;
   R5  a group without an object is stated here, if its members give a minimum.
 
-Source: the pod sets of Kueue, and ``podset-group-name`` in KEP-2724.
+Source: the pod sets of Kueue, and ``podset-group-name`` in KEP-2724; exclusive placement of JobSet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, final
 
 from attrs import evolve, frozen
 
 from gangsched.errors import InvalidValueError
-from gangsched.manifests.pod_topologies import TOGETHER, PodTopology, asked_by
+from gangsched.manifests.pod_topologies import TOGETHER, Copies, PodTopology, asked_by
 from gangsched.manifests.sub_groups import MEMBER
 from gangsched.membership import Membership
 from gangsched.model import (
@@ -48,8 +49,6 @@ from gangsched.model import (
 __all__ = ["MemberTopologies", "held_alone"]
 
 _PATH: Final = "metadata.annotations."
-_JOB: Final = "jobset.sigs.k8s.io/job-index"
-_ROLE_OF_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 
 
 @final
@@ -176,18 +175,20 @@ def _with(group: PodGroup, said: list[_Said], most: Mapping[str | None, int]) ->
         if asked is not None and asked.problem:
             raise _NoMeaningError(*asked.problem)
     asked = _first(*by_role.values())
-    if all(each is None or each.topology is None for each in by_role.values()):
+    if not any(each is not None and _asks(each) for each in by_role.values()):
         return group
     own = group.topology
     adds = own is not None and own.key is None and not own.slices
     if (own is not None and not adds) or any(map(_has_topology, group.roles.values())):
-        topologies = {each and each.topology for each in by_role.values()}
-        if topologies == {group.topology}:
+        if {each and (each.topology, each.each) for each in by_role.values()} == {(own, None)}:
             return group
         raise _NoMeaningError(asked.words[0], "its group has a topology")
+    if sum(each is not None and each.each is not None for each in by_role.values()) > 1:
+        raise _NoMeaningError(asked.words[0], "of jobs of several roles")
     whole, parts = _split(by_role)
     if own is not None and whole is not None:
-        whole = evolve(whole, apart=own.apart, exclusive=own.exclusive)
+        exclusive = own.exclusive or whole.exclusive
+        whole = evolve(whole, apart=own.apart or whole.apart, exclusive=exclusive)
     elif own is not None:
         whole = own
     if whole is not None and not parts:
@@ -208,26 +209,40 @@ def _has_topology(role: int | Role) -> bool:
 def _split(
     by_role: Mapping[str | None, PodTopology | None],
 ) -> tuple[Topology | None, dict[str | None, PodTopology]]:
-    """Return the constraint of all members together, and those of single roles."""
-    parts = {role: each for role, each in by_role.items() if each and each.topology is not None}
+    """Return the constraint of all members together, and what is left for single roles."""
+    parts = {role: asked for role, asked in by_role.items() if asked is not None and _asks(asked)}
     if len(parts) < len(by_role):
         return None, parts
-    first = next(iter(parts.values()))
+    wholes = {_without_slices(asked.topology) for asked in parts.values()}
+    together = {asked.together for asked in parts.values()}
+    if len(wholes) > 1 or (len(parts) > 1 and (len(together) > 1 or "" in together)):
+        return None, parts
+    (whole,) = wholes
     if len(parts) == 1:
-        needs_copies = first.jobs > 1 and first.topology is not None and first.topology.slices
-        if not needs_copies:
-            return first.topology, {}
-    together = {each.together for each in parts.values()}
-    keys = {(each.topology.key, each.topology.required) for each in parts.values() if each.topology}
-    if len(keys) == 1 and (len(parts) == 1 or (len(together) == 1 and "" not in together)):
-        ((key, required),) = keys
-        whole = None if key is None else Topology(key, required=required)
-        return whole, {
-            role: evolve(each, topology=Topology(slices=each.topology.slices))
-            for role, each in parts.items()
-            if each.topology is not None and each.topology.slices
-        }
-    return None, parts
+        (asked,) = parts.values()
+        if not _needs_copies(asked):
+            return asked.topology, {}
+    left = {
+        role: evolve(asked, topology=_slices_of(asked.topology)) for role, asked in parts.items()
+    }
+    return whole, {role: asked for role, asked in left.items() if _asks(asked)}
+
+
+def _asks(asked: PodTopology) -> bool:
+    return asked.topology is not None or asked.each is not None
+
+
+def _needs_copies(asked: PodTopology) -> bool:
+    slices = asked.topology is not None and bool(asked.topology.slices)
+    return asked.each is not None or (asked.copies is not None and slices)
+
+
+def _without_slices(topology: Topology | None) -> Topology | None:
+    return None if topology is None or topology.key is None else evolve(topology, slices=())
+
+
+def _slices_of(topology: Topology | None) -> Topology | None:
+    return Topology(slices=topology.slices) if topology is not None and topology.slices else None
 
 
 def _of_group(group: PodGroup, asked: PodTopology, topology: Topology) -> PodGroup:
@@ -248,42 +263,50 @@ def _of_roles(
     roles: dict[str, int | Role] = dict(group.roles)
     labelled: list[LabelledRole] = []
     for role, part in parts.items():
+        name, count = _name_and_count(group, role, parts, most)
         if part.together and whole is None:
             raise _NoMeaningError(TOGETHER, "a domain that only some members share")
-        name = "" if role is None else role
-        count = group.roles.get(name) or most.get(role, 0)
-        if not isinstance(count, int) or not count:
+        if not count:
             raise _NoMeaningError(part.words[0], "of a role without a minimum")
-        if len(most) == 1 and len(parts) == 1:
-            count, name = group.min_available, name or MEMBER
         if not name:
             raise _NoMeaningError(part.words[0], "of members without a role")
-        assert part.topology is not None
-        roles[name] = Role(count, topology=part.topology)
-        if part.jobs > 1 and part.topology.slices:
-            roles[name] = _jobs(part, count, part.topology)
-            labelled += _labels_of(name, role)
+        if _needs_copies(part) and part.copies is not None:
+            roles[name] = _copies(part, part.copies, count)
+            selector = LabelSelector(part.copies.labels)
+            path = f"{name}/*/{MEMBER}"
+            labelled.append(LabelledRole(path, selector, number=part.copies.number))
+        else:
+            roles[name] = Role(count, topology=part.topology)
     try:
         return evolve(group, topology=whole, roles=roles, labelled_roles=labelled)
     except InvalidValueError:  # more members of some role than the minimum of the group
         raise _NoMeaningError(asked.words[0], "its group needs fewer pods than have it") from None
 
 
-def _jobs(asked: PodTopology, count: int, topology: Topology) -> Role:
-    """Return a role with a copy for each job."""
-    size = count // asked.jobs
-    if count % asked.jobs or size % topology.slices[0][1]:
-        raise _NoMeaningError(
-            asked.words[0], f"slices do not divide the {asked.jobs} jobs of {count} pods"
-        )
+def _name_and_count(
+    group: PodGroup,
+    role: str | None,
+    parts: Mapping[str | None, PodTopology],
+    most: Mapping[str | None, int],
+) -> tuple[str, int]:
+    """Return the name of a role, and how many members it needs; empty and 0 if unknown."""
+    if len(most) == len(parts) == 1:
+        return role or MEMBER, group.min_available
+    known = group.roles.get(role or "")
+    return role or "", known if isinstance(known, int) else most.get(role, 0)
+
+
+def _copies(asked: PodTopology, copies: Copies, count: int) -> Role:
+    """Return a role with a copy for each job, or for each sub group."""
+    word, topology = asked.words[0], asked.topology
+    size = copies.size or count // copies.count
+    if not copies.size and count % copies.count:
+        raise _NoMeaningError(word, f"{count} pods are not {copies.count} jobs of one size")
+    if topology is None:
+        return Role(copies.count, roles={MEMBER: size}, topology=asked.each)
     if topology.key is not None:
-        raise _NoMeaningError(
-            asked.words[0], "slices of jobs within a domain of one of several roles"
-        )
+        raise _NoMeaningError(word, "several jobs within a domain of one of several roles")
+    if size % topology.slices[0][1]:
+        raise _NoMeaningError(word, f"its slices do not divide jobs of {size} pods")
     member = Role(size, topology=topology)
-    return Role(asked.jobs, roles={MEMBER: member})
-
-
-def _labels_of(name: str, role: str | None) -> Iterator[LabelledRole]:
-    labels = {} if role is None else {_ROLE_OF_JOB: role}
-    yield LabelledRole(f"{name}/*/{MEMBER}", LabelSelector(labels), number=_JOB)
+    return Role(copies.count, roles={MEMBER: member}, topology=asked.each)

@@ -7,8 +7,7 @@ Rules:
   R1  an annotation that asks for what the library does is honoured. One that only describes the
       gang is read as nothing. Any other holds the pod, or the pods of the group;
   R2  on a group, the annotation of groups is the bundle, unless it is in a tree: see ``podgroups``;
-  R3  topologies of sets of pods are read in ``pod_topologies``. If the caller does not gather what
-      the members of a group ask for, a pod that asks for a hard one is held here;
+  R3  topologies of sets of pods are read in ``pod_topologies``, and are only checked here;
   R4  a pod of a group that Kueue does not admit as a whole is no member of a gang; a note says so.
 """
 
@@ -91,8 +90,9 @@ def held_by_annotations(
             names[key] = field.text()
         elif key in _POD_BY_POD and field.text() == "true" and not of_group:
             manifest.note(f"metadata.annotations.{key}: the pods of its group start one by one")
-    asked = () if of_group else _held_topologies(manifest, annotations)
-    for key in (*names, *asked):
+    if not of_group:
+        read_pod_topology(annotations)  # what is malformed is refused
+    for key in names:
         path = f"metadata.annotations.{key}"
         if key in manifest.ignore or path in manifest.ignore:
             sentence = f"{key} is not modelled and was ignored"
@@ -101,9 +101,3 @@ def held_by_annotations(
             sentence = f"{key} is not modelled, so {what} held"
             manifest.note(sentence, path=path, kind=NoteKind.HELD)
             yield key
-
-
-def _held_topologies(manifest: Manifest, annotations: Field) -> tuple[str, ...]:
-    """Return the annotations with a topology, if nobody gathers those of the other members."""
-    asked = read_pod_topology(annotations)
-    return () if asked is None or manifest.gathers or not asked.is_hard else asked.words

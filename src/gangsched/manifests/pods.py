@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol, TypeVar
 
+from attrs import evolve
+
 from gangsched.constraints import ContainerImage, NodeSelectorTerm, Taint, TaintEffect
 from gangsched.errors import InvalidValueError, ManifestError
 from gangsched.manifests.affinity import (
@@ -32,6 +34,7 @@ from gangsched.manifests.manifest import Manifest
 from gangsched.manifests.notes import NoteKind
 from gangsched.manifests.pod_annotations import held_by_annotations
 from gangsched.manifests.pod_fields import unmodelled
+from gangsched.manifests.pod_topologies import asked_by
 from gangsched.manifests.pod_volumes import (
     read_claims,
     read_disks,
@@ -133,7 +136,24 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
         disks=restriction(lambda: tuple(read_disks(spec["volumes"])), ()),
         unmodelled=restriction(lambda: tuple(_held(manifest, spec, metadata)), ()),
     )
-    return with_runtime_class(manifest, spec, pod)
+    return with_runtime_class(manifest, spec, _held_alone(manifest, metadata, pod))
+
+
+def _held_alone(manifest: Manifest, metadata: Field, pod: Pod) -> Pod:
+    """Return a pod; held if it asks for a topology that only its whole set has, see ``gathers``."""
+    asked = None if manifest.gathers or pod.node_name is not None else asked_by(pod)
+    held: list[str] = []
+    for key in asked.words if asked is not None and asked.is_hard else ():
+        path = metadata["annotations"][key].path
+        is_ignored = key in manifest.ignore or f"metadata.annotations.{key}" in manifest.ignore
+        kind, said = (
+            (NoteKind.IGNORED, "was ignored")
+            if is_ignored
+            else (NoteKind.HELD, "the pod is held, since it says not which others are of its set")
+        )
+        manifest.note(f"{key}: {said}", path=path, kind=kind)
+        held += () if is_ignored else (key,)
+    return evolve(pod, unmodelled=(*pod.unmodelled, *held)) if held else pod
 
 
 def _names(field: Field) -> tuple[str, ...]:

@@ -19,7 +19,13 @@ from typing import Final
 
 __all__ = ["number_of", "slice_of"]
 
-_INDEX_LABELS: Final = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
+_INDEX_LABELS: Final = (
+    # before that of a StatefulSet, in which a leader has the number of its set
+    "leaderworkerset.sigs.k8s.io/worker-index",
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+    "kueue.x-k8s.io/pod-group-pod-index",
+)
 _AT_THE_END: Final = re.compile(r"-(\d{1,9})$", re.ASCII)
 
 

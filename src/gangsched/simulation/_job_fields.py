@@ -99,12 +99,7 @@ _WHY: Final = {
     "waitForWorkers": "the launcher is created with the workers",
 }
 
-_TOPOLOGIES: Final = (
-    "alpha.jobset.sigs.k8s.io/exclusive-topology",
-    "leaderworkerset.sigs.k8s.io/exclusive-topology",
-    "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology",
-    "volcano.sh/numa-topology-policy",
-)
+_TOPOLOGIES: Final = ("volcano.sh/numa-topology-policy",)
 _QUEUES: Final = (
     *("kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"),
     *("kueue.x-k8s.io/job-min-parallelism", "kueue.x-k8s.io/max-exec-time-seconds"),
