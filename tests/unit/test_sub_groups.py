@@ -182,7 +182,8 @@ HELD: dict[str, tuple[list[Document], dict[str, int], str]] = {
     "a hard topology": (
         [policy(minSubGroups=1, networkTopology={"highestTierAllowed": 1})],
         {},
-        "spec.subGroupPolicy[0].networkTopology",
+        "spec.subGroupPolicy[0].networkTopology"
+        " (its tiers are known with levels: {from: volcano} only)",
     ),
     "several labels": (
         [policy(keys=("a", "b"), minSubGroups=1)],

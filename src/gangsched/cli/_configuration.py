@@ -6,12 +6,15 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 from gangsched.cli._faults import Check, Fault, faults_of
 from gangsched.cli._files import STANDARD_INPUT, BadInputError, read
 from gangsched.cli._imports import factories
 from gangsched.cli._strict_yaml import NotStrictError, read_strictly
 from gangsched.configuration import Settings, read_settings
 from gangsched.errors import InvalidValueError, ProfileError
+from gangsched.options.levels import NO_LEVELS, Levels
 
 if TYPE_CHECKING:
     from gangsched.protocols import ClusterState
@@ -151,14 +154,21 @@ def plugin_factories(settings: Settings, file: str) -> dict[str, Callable[..., o
     return found
 
 
-def configured(file: str) -> Callable[[ClusterState], Scheduler]:
-    """Return what makes the scheduler of a file. ``Backfill`` knows the run times of workloads."""
+def configured(file: str, levels: Levels = NO_LEVELS) -> Callable[[ClusterState], Scheduler]:
+    """Return what makes the scheduler of a file. ``Backfill`` knows the run times of workloads.
+
+    Args:
+        file: The file.
+        levels: The levels that objects of another project state, if the file asks for them.
+    """
     # not before: ``run`` reads its configuration first, and then asks for its credentials
     from gangsched.configuration import make_scheduler
     from gangsched.run_times import AnnotatedRunTimes
     from gangsched.simulation import RUN_SECONDS
 
     settings = read_configuration(file)
+    if settings.levels_from and file != STANDARD_INPUT:
+        settings = evolve(settings, levels=levels, levels_from="")
     made = plugin_factories(settings, file)
 
     def make(cluster: ClusterState) -> Scheduler:

@@ -25,7 +25,7 @@ from gangsched.coscheduling import WhenBlocked
 from gangsched.errors import InvalidValueError
 from gangsched.memory import InMemoryCluster
 from gangsched.options import Backfill, PlacementStrategy, Preemption
-from gangsched.options.levels import Levels, as_levels
+from gangsched.options.levels import NO_LEVELS, Levels, as_levels
 from gangsched.primitives.ordering import Order
 from gangsched.protocols import ClusterState
 from gangsched.replay import Recipe
@@ -271,10 +271,17 @@ def _unused(policy: str) -> tuple[str, ...]:
     return (*unused, *(() if policy == "gang" else _BACKFILL))
 
 
-def make_of(settings: dict[str, Any]) -> Callable[[ClusterState], Scheduler]:
-    """Return what makes the scheduler that the settings describe: a ``Recipe`` for a policy."""
+def make_of(
+    settings: dict[str, Any], levels: Levels = NO_LEVELS
+) -> Callable[[ClusterState], Scheduler]:
+    """Return what makes the scheduler that the settings describe: a ``Recipe`` for a policy.
+
+    Args:
+        settings: The settings.
+        levels: The levels that objects of another project state, if a configuration asks for them.
+    """
     if settings.get("config") is not None:
-        return configured(settings["config"])
+        return configured(settings["config"], levels)
     if ":" in settings["policy"]:
         return _of_function(settings["policy"])
     if settings["policy"] == "sjf":

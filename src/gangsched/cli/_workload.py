@@ -16,6 +16,7 @@ from typing import Any, final
 
 from attrs import frozen
 
+from gangsched.cli._configuration import read_configuration
 from gangsched.cli._files import STANDARD_INPUT, BadInputError
 from gangsched.cli._inputs import Inputs
 from gangsched.cli._node_events import add_node_events, node_events
@@ -24,6 +25,7 @@ from gangsched.cluster_objects import RuntimeClass
 from gangsched.constraints import Topology
 from gangsched.errors import InvalidValueError
 from gangsched.events import NodeAdded, PodAdded
+from gangsched.manifests.peer_levels import PeerLevels, read_peer_levels
 from gangsched.model import Node
 from gangsched.simulation import (
     Arrival,
@@ -35,7 +37,7 @@ from gangsched.simulation import (
     open_trace,
     parse_nodes_shape,
 )
-from gangsched.simulation.manifests import ParsedManifests, PriorityClasses
+from gangsched.simulation.manifests import NO_PEER, ParsedManifests, PriorityClasses
 
 __all__ = ["Source", "add_source", "applied", "read_source", "refuse_two_of_stdin"]
 
@@ -50,12 +52,14 @@ class Source:
         trace: The trace; None for none.
         files: The manifests, each with the instant at which it is applied.
         inputs: Everything that was read.
+        levels: The levels that objects in the manifests state, if the configuration says so.
     """
 
     start: Workload
     trace: Trace | None = None
     files: Sequence[tuple[float, ParsedManifests]] = ()
     inputs: Sequence[Input] = ()
+    levels: PeerLevels = NO_PEER
 
     @property
     def pods(self) -> int:
@@ -179,27 +183,50 @@ def read_source(options: argparse.Namespace) -> Source:
     if trace is not None and own_nodes and not timed and not trace.nodes:
         got = f"; {trace.missing}" if trace.missing else ""
         raise BadInputError(f"--trace: expected --nodes, or manifests with nodes{got}")
+    files = [
+        (at, ParsedManifests(inputs.text(name, use="manifest", at=at), file=name))
+        for at, name in timed
+    ]
+    levels = _levels_of(options, [file for _at, file in files])
     parts: list[Workload] = []
     nodes = () if options.nodes is None else _nodes(options.nodes, inputs)
     if trace is not None and options.nodes is None:
         nodes = trace.nodes
     if nodes:
-        parts.append(Workload(tuple(Arrival(0.0, NodeAdded(node)) for node in nodes)))
-    files = [
-        (at, ParsedManifests(inputs.text(name, use="manifest", at=at), file=name))
-        for at, name in timed
-    ]
-    parts += [applied(file, files, at=at) for at, file in files]
+        labelled = map(levels.labelled, nodes)
+        parts.append(Workload(tuple(Arrival(0.0, NodeAdded(node)) for node in labelled)))
+    parts += [applied(file, files, at=at, levels=levels) for at, file in files]
     _refuse_twins(parts)
     gone = _timed("--delete-nodes", options.delete_nodes, "nodes")
     back = _timed("--restore-nodes", options.restore_nodes, "nodes")
     parts.append(node_events(gone, back, parts))
     parts.append(Workload(tuple(Arrival(at, OwnerDeleted(job)) for at, job in deleted)))
-    return Source(Workload().merge(*parts), trace, files, inputs.noted)
+    return Source(Workload().merge(*parts), trace, files, inputs.noted, levels)
+
+
+def _levels_of(options: argparse.Namespace, files: Sequence[ParsedManifests]) -> PeerLevels:
+    """Return the levels of the project that a configuration names."""
+    given: str | list[str] | None = getattr(options, "config", None)
+    names = [given] if isinstance(given, str) else given or []
+    # standard input can be read once; its levels have to be a list
+    settings = [read_configuration(name) for name in names if name != STANDARD_INPUT]
+    peers = {each.levels_from for each in settings} - {""}
+    if len(peers) > 1:
+        raise BadInputError(
+            f"--config: expected levels from one project, got {_and(sorted(peers))}"
+        )
+    if not peers:
+        return NO_PEER
+    (peer,) = peers
+    return read_peer_levels(peer, [each for file in files for each in file.peer_objects(peer)])
 
 
 def applied(
-    file: ParsedManifests, files: Iterable[tuple[float, ParsedManifests]], *, at: float
+    file: ParsedManifests,
+    files: Iterable[tuple[float, ParsedManifests]],
+    *,
+    at: float,
+    levels: PeerLevels = NO_PEER,
 ) -> Workload:
     """Return the objects of a file that is applied at an instant, beside *files*.
 
@@ -211,7 +238,7 @@ def applied(
     for each in there if file in there else [*there, file]:
         classes = each.priority_classes(classes)
         runtime_classes |= each.runtime_classes()
-    return file.workload(classes, at=at, runtime_classes=runtime_classes)
+    return file.workload(classes, at=at, runtime_classes=runtime_classes, levels=levels)
 
 
 def _timed(option: str, given: Iterable[Sequence[str]], what: str) -> list[tuple[float, str]]:

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, Final, cast
 
+from attrs import evolve
+
 from gangsched import presets
 from gangsched.cluster_objects import ClusterObject
 from gangsched.configuration._arguments import Arguments
@@ -101,9 +103,13 @@ def make_scheduler(
         preempts: Whether pods may be preempted, if the configuration says so.
 
     Raises:
-        InvalidValueError: A name or an argument is unknown or malformed.
+        InvalidValueError: A name or an argument is unknown or malformed, or the levels are those
+            of objects that the caller has not read.
         ProfileError: The profile cannot work.
     """
+    if settings.levels_from:
+        expected = "a list of labels: objects of others are read by gangsched run and simulate only"
+        raise InvalidValueError("levels", {"from": settings.levels_from}, expected)
     profile = settings.profile
     plugins_of = _profile(profile, plugins, factories)
     _policy, placement, budget = _coscheduling(profile)
@@ -173,6 +179,7 @@ def check_settings(
         InvalidValueError: A name or an argument is unknown or malformed.
         ProfileError: The profile cannot work.
     """
+    settings = evolve(settings, levels_from="")  # which only a cluster knows
     make_scheduler(settings, InMemoryCluster(), plugins=plugins, factories=factories)
 
 

@@ -38,6 +38,7 @@ from gangsched.options.quota import Quota
 from gangsched.values.seconds import format_duration
 
 __all__ = [
+    "PEERS_WITH_LEVELS",
     "ClientConnection",
     "LeaderElection",
     "ProfileSettings",
@@ -58,6 +59,8 @@ _CONSTRAINT: Final = re.compile(
 )
 _UNKNOWN: Final = "unknown:"
 """Begins the path of a constraint that no version knows for which this library was made."""
+PEERS_WITH_LEVELS: Final = ("kueue", "kai", "volcano", "koordinator")
+"""The projects whose objects may state the levels."""
 _POINTS: Final = ("multiPoint", "filter", "score")
 
 
@@ -157,6 +160,7 @@ class Settings:
         demand_interval: Seconds between two measurements of the pending demand; 0 for none.
         quotas: How much the groups of some namespaces may request in total.
         levels: Which node labels nest, the coarsest level first.
+        levels_from: The project whose objects state the levels instead; empty for none.
         ignored: Constraints that are not modelled and are ignored, as paths without indices. A pod
             with another such constraint is held.
         ignored_unknown: Those of *ignored* that need not be known, because a later version of
@@ -175,6 +179,7 @@ class Settings:
     demand_interval: float = 30.0
     quotas: tuple[Quota, ...] = ()
     levels: Levels = NO_LEVELS
+    levels_from: str = ""
     ignored: tuple[str, ...] = ()
     ignored_unknown: frozenset[str] = frozenset()
 
@@ -192,6 +197,7 @@ def read_settings(document: object) -> Settings:
     root.choice("kind", (_KIND,), _KIND)  # first: a document of another kind has another version
     root.choice("apiVersion", (_API,), _API)
     ignored = _ignored(root)
+    levels, levels_from = root.levels("levels")
     settings = Settings(
         leader_election=_leader_election(root.mapping("leaderElection")),
         client=_client(root.mapping("clientConnection")),
@@ -204,7 +210,8 @@ def read_settings(document: object) -> Settings:
         write_group_status=root.flag("writePodGroupStatus", True),
         demand_interval=root.seconds("demandSeconds", 30.0, least=0.0),
         quotas=_quotas(root.each("quotas")),
-        levels=root.levels("levels"),
+        levels=levels,
+        levels_from=levels_from,
         ignored=tuple(ignored),
         ignored_unknown=frozenset(path for path, is_unknown in ignored.items() if is_unknown),
     )
@@ -408,10 +415,18 @@ class _Mapping:
                 raise InvalidValueError(f"{self.path(name)}[{place}]", item, "a non-empty string")
         return cast("list[str]", items)
 
-    def levels(self, name: str) -> Levels:
+    def levels(self, name: str) -> tuple[Levels, str]:
+        """Return levels, and the project whose objects state them: empty if the file does."""
         given = self._take(name)
+        if isinstance(given, Mapping):
+            source = _Mapping(self.path(name), cast("object", given))
+            source.only("from")
+            peer = source.choice("from", PEERS_WITH_LEVELS, "")
+            if not peer:
+                raise InvalidValueError(source.path("from"), None, " or ".join(PEERS_WITH_LEVELS))
+            return NO_LEVELS, peer
         try:
-            return as_levels(() if given is None else cast("list[str]", given))
+            return as_levels(() if given is None else cast("list[str]", given)), ""
         except InvalidValueError as error:
             raise InvalidValueError(self.path(name), given, error.expected) from error
 

@@ -38,7 +38,6 @@ __all__ = [
     "WORKLOAD",
     "held",
     "hold",
-    "holds_by_topology",
     "is_composite",
     "is_in_tree",
 ]
@@ -58,12 +57,13 @@ VOLCANO: Final[Mapping[str, Treatment]] = {
     "minResources": _HONOURED,
     "priorityClassName": _HONOURED,
     "queue": _HELD,
-    "networkTopology": _HELD,
+    "networkTopology": _HONOURED,
     "subGroupPolicy": _HONOURED,
 }
-"""``scheduling.volcano.sh``; a queue of the name ``default`` and a soft topology hold nothing.
+"""``scheduling.volcano.sh``; a queue of the name ``default`` holds nothing.
 
-What of ``subGroupPolicy`` has no meaning here holds the pods: see ``sub_groups``."""
+What of ``subGroupPolicy`` and ``networkTopology`` has no meaning here holds the pods: see
+``sub_groups`` and ``network_topology``."""
 
 KAI: Final[Mapping[str, Treatment]] = {
     "minMember": _HONOURED,
@@ -142,7 +142,12 @@ _TOPOLOGY_OF_KAI: Final[Schema] = {
 }
 
 HELD_IN_PART: Final = (
-    *("subGroupPolicy", "subGroupPolicy.matchLabelKeys", "subGroupPolicy.minSubGroups"),
+    *(
+        "networkTopology",
+        "subGroupPolicy",
+        "subGroupPolicy.matchLabelKeys",
+        "subGroupPolicy.minSubGroups",
+    ),
     *("subGroupPolicy.networkTopology", "minTaskMember"),
     *("subGroups", "subGroups.minSubGroup", "subGroups.topologyConstraint", "minSubGroup"),
     "topologyConstraint",
@@ -249,17 +254,10 @@ def hold(manifest: Manifest, field: Field, why: str = "") -> Iterator[str]:
     yield f"{field.path}{said}"
 
 
-def holds_by_topology(field: Field) -> bool:
-    """Return whether a network topology of Volcano is a hard constraint."""
-    return field.value not in _EMPTY and field["mode"].text("hard") != "soft"
-
-
 def _asks_for_nothing(name: str, field: Field, queues: Container[str]) -> bool:
     match name:
         case "queue":
             return field.text() in queues
-        case "networkTopology":
-            return not holds_by_topology(field)
         case "preemptibility":
             return field.text() == "preemptible"
         case "preemptionDelay":

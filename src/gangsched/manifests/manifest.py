@@ -18,6 +18,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.manifests.fields import Field
 from gangsched.manifests.notes import Note, NoteKind
 from gangsched.manifests.priorities import PriorityClasses
+from gangsched.resources import EMPTY
 
 __all__ = ["Manifest", "read_manifest", "read_name"]
 
@@ -49,6 +50,8 @@ class Manifest:
             put what they say into the pods already.
         gathers: Whether the caller makes topologies of groups of what members ask for, see
             ``MemberTopologies``. If not, a pod that asks for one is held.
+        level_names: The label of a level, by what a dialect calls it otherwise, such as a tier,
+            in order from the coarsest; see ``PeerLevels``.
     """
 
     document: Field
@@ -61,6 +64,7 @@ class Manifest:
     scheduler_names: frozenset[str] | None = None
     runtime_classes: Mapping[str, RuntimeClass] | None = None
     gathers: bool = False
+    level_names: Mapping[str, str] = EMPTY
 
     def note(self, sentence: str, *, path: str = "", kind: NoteKind = NoteKind.REMARK) -> None:
         """Add a note about something in it that is not read as it stands."""
@@ -89,6 +93,7 @@ def read_manifest(
     scheduler_names: Collection[str] | None = None,
     runtime_classes: Mapping[str, RuntimeClass] | None = None,
     gathers: bool = False,
+    level_names: Mapping[str, str] = EMPTY,
 ) -> Manifest:
     """Return the object at the root of a document.
 
@@ -102,6 +107,7 @@ def read_manifest(
         runtime_classes: The runtime classes that are known, by name; None if the API server has
             put what they say into the pods already.
         gathers: Whether the caller gathers topologies of members; see ``Manifest``.
+        level_names: The label of a level, by what a dialect calls it; see ``Manifest``.
 
     Raises:
         ManifestError: The object has no kind, or its name is malformed.
@@ -123,6 +129,7 @@ def read_manifest(
         ),
         runtime_classes=runtime_classes,
         gathers=gathers,
+        level_names=level_names,
     )
 
 

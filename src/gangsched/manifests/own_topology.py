@@ -1,9 +1,12 @@
 """What no dialect has a field for: who is apart, whom a domain is kept from, what is balanced.
 
-Annotations of a group of any dialect. They are added to the topology that the group states.
+Annotations of a group of any dialect. They are added to the topology that the group states, in its
+fields or in the annotation of Koordinator.
 
 Rules:
-  R1  what has no meaning in a group, such as pods apart of a group with roles, holds its pods.
+  R1  what has no meaning in a group, such as pods apart of a group with roles, holds its pods;
+  R2  Koordinator gathers all groups that start together in one domain. There is no such constraint
+      of a bundle here, so it holds the pods.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.manifests.fields import Field
 from gangsched.manifests.group_fields import hold
 from gangsched.manifests.manifest import Manifest
+from gangsched.manifests.network_topology import GATHERED, read_gathered
 from gangsched.model import PodGroup, Topology
 
 __all__ = ["APART", "BALANCED", "EXCLUSIVE", "with_own_topology"]
@@ -37,6 +41,7 @@ def with_own_topology(manifest: Manifest, group: PodGroup) -> PodGroup:
         ManifestError: An annotation is malformed.
     """
     notes = manifest.document["metadata"]["annotations"]
+    group = _gathered(manifest, group)
     own: dict[str, Any] = {
         name: notes[word].text()
         for name, word in (("apart", APART), ("exclusive", EXCLUSIVE))
@@ -56,6 +61,19 @@ def with_own_topology(manifest: Manifest, group: PodGroup) -> PodGroup:
     except InvalidPodGroupError as error:
         reasons = hold(manifest, notes[APART], str(error.expected))
         return evolve(group, unmodelled=(*group.unmodelled, *reasons))
+
+
+def _gathered(manifest: Manifest, group: PodGroup) -> PodGroup:
+    """Return a group with what Koordinator's annotation says of its topology."""
+    found, field = read_gathered(manifest), manifest.document["metadata"]["annotations"][GATHERED]
+    unclear = found.unclear
+    if found.topology is not None and group.topology is not None:
+        unclear = (field, "its group has a topology")
+    elif found.topology is not None and set(group.bundle) - {group.key}:
+        unclear = (field, "of several groups together")
+    if unclear is not None:
+        return evolve(group, unmodelled=(*group.unmodelled, *hold(manifest, *unclear)))
+    return group if found.topology is None else evolve(group, topology=found.topology)
 
 
 def _named(notes: Field, error: InvalidValueError) -> Field:

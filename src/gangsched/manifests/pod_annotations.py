@@ -6,7 +6,8 @@ Kueue. The other annotations change what the gang means.
 Rules:
   R1  an annotation that asks for what the library does is honoured. One that only describes the
       gang is read as nothing. Any other holds the pod, or the pods of the group;
-  R2  on a group, the annotation of groups is the bundle, unless it is in a tree: see ``podgroups``;
+  R2  on a group, the annotation of groups is the bundle, unless it is in a tree: see ``podgroups``.
+      That of a network topology is read in ``network_topology``;
   R3  topologies of sets of pods are read in ``pod_topologies``, and are only checked here;
   R4  a pod of a group that Kueue does not admit as a whole is no member of a gang; a note says so.
 """
@@ -18,6 +19,7 @@ from typing import Final
 
 from gangsched.manifests.fields import Field
 from gangsched.manifests.manifest import Manifest
+from gangsched.manifests.network_topology import GATHERED
 from gangsched.manifests.notes import NoteKind
 from gangsched.manifests.pod_topologies import ASKING, read_pod_topology
 
@@ -32,6 +34,8 @@ _ALLOWED: Final[dict[str, tuple[str, ...] | None]] = {
     "mode": ("Strict", ""),
     "match-policy": ("once-satisfied", ""),
     "groups": ("", "[]"),
+    # the number of a pod, by which the other scheduler orders nodes
+    "network-topology-index": None,
     # how long its pods wait for each other: the permit timeout of the policy decides
     "waiting-time": None,
 }
@@ -55,6 +59,7 @@ HELD_ANNOTATIONS: Final = (
     *_YUNIKORN,
     *_KAI,
     *ASKING,
+    GATHERED,
 )
 """The annotations that hold a pod or a group, unless their value asks for what is done anyway."""
 
@@ -79,7 +84,7 @@ def held_by_annotations(
     if not of_group:  # groups have annotations of their owners
         always = (*_YUNIKORN, *_KAI)
     for key, field in annotations.entries():
-        if bundles and key == _BUNDLE:
+        if (bundles and key == _BUNDLE) or (of_group and key == GATHERED):
             continue
         if key.startswith(_KOORDINATOR) or key in _OTHER_NAMES:
             name = _OTHER_NAMES.get(key, key.removeprefix(_KOORDINATOR))

@@ -32,8 +32,9 @@ from attrs import evolve
 
 from gangsched.errors import InvalidValueError
 from gangsched.manifests.fields import Field
-from gangsched.manifests.group_fields import held, is_composite, is_in_tree
+from gangsched.manifests.group_fields import held, hold, is_composite, is_in_tree
 from gangsched.manifests.manifest import Manifest, read_name
+from gangsched.manifests.network_topology import read_network_topology
 from gangsched.manifests.own_topology import with_own_topology
 from gangsched.manifests.restarts import restarts_of
 from gangsched.manifests.sub_groups import read_sub_groups
@@ -66,13 +67,16 @@ def read_group(manifest: Manifest) -> PodGroup:
         manifest.note(f"{tasks.path} adds up to more than {spec['minMember'].path} and was ignored")
         roles = {}
     subs = read_sub_groups(manifest, group.min_available, roles)
+    network = read_network_topology(manifest, spec["networkTopology"])
+    unclear = () if network.unclear is None else hold(manifest, *network.unclear)
     group = evolve(
         group,
+        topology=network.topology,
         roles=subs.roles,
         min_available=max(group.min_available, subs.needed),
         labelled_roles=subs.labelled,
         bundle=bundle_of(manifest),
-        unmodelled=(*held(manifest), *subs.reasons),
+        unmodelled=(*held(manifest), *subs.reasons, *unclear),
         **restarts_of(manifest),
     )
     return with_own_topology(manifest, group)

@@ -14,7 +14,8 @@ Rules:
       is a minimum of sub groups if the group has no other pods. Otherwise the group is held;
   R4  what has no meaning here holds the pods of the group, each with its reason: a label that does
       not number sub groups is refused for each pod (see ``LabelledRole``), several labels together,
-      a policy that selects no pod, and a hard network topology.
+      and a policy that selects no pod;
+  R5  a network topology is that of each sub group: see ``network_topology``.
 
 Source: ``getSubJobMatchValues`` in pkg/scheduler/api/sub_job_info.go, and ``CheckSubJobReady`` in
 job_info.go, of Volcano 1.15.
@@ -28,8 +29,9 @@ from typing import Final
 from attrs import define, frozen
 
 from gangsched.manifests.fields import Field
-from gangsched.manifests.group_fields import hold, holds_by_topology
+from gangsched.manifests.group_fields import hold
 from gangsched.manifests.manifest import Manifest
+from gangsched.manifests.network_topology import NetworkTopology, read_network_topology
 from gangsched.manifests.pod_fields import Schema, unknown
 from gangsched.manifests.selectors import read_label_selector
 from gangsched.model import LabelledRole, LabelSelector, Role
@@ -86,6 +88,7 @@ class _Policy:
     keys: tuple[str, ...]
     size: int
     needed: int
+    network: NetworkTopology
 
     @property
     def label(self) -> str | None:
@@ -110,7 +113,7 @@ def read_sub_groups(manifest: Manifest, minimum: int, tasks: Mapping[str, int]) 
         ManifestError: A field is malformed.
     """
     field = manifest.document["spec"]["subGroupPolicy"]
-    policies = [_read(each, index) for index, each in enumerate(field.elements())]
+    policies = [_read(manifest, each, index) for index, each in enumerate(field.elements())]
     if not policies:
         return SubGroups(roles=tasks)
     unclear = [*_unclear(policies)]
@@ -123,17 +126,18 @@ def read_sub_groups(manifest: Manifest, minimum: int, tasks: Mapping[str, int]) 
     for each in policies:
         if each.task in roles:
             del roles[each.task]
+        topology = each.network.topology
         if each.label is None:
-            roles[each.name] = each.size
+            roles[each.name] = Role(each.size, topology=topology)
             labelled.append(LabelledRole(each.name, each.selector))
         else:
-            roles[each.name] = Role(each.needed, roles={MEMBER: each.size})
+            roles[each.name] = Role(each.needed, roles={MEMBER: each.size}, topology=topology)
             path = f"{each.name}/*/{MEMBER}"
             labelled.append(LabelledRole(path, each.selector, number=each.label))
     return SubGroups(roles, tuple(labelled))
 
 
-def _read(field: Field, index: int) -> _Policy:
+def _read(manifest: Manifest, field: Field, index: int) -> _Policy:
     name = field["name"].text(f"policy-{index}")
     if "/" in name or "." in name:
         raise field["name"].refuse("a name without a slash and without a dot")
@@ -144,6 +148,7 @@ def _read(field: Field, index: int) -> _Policy:
         tuple(each.name() for each in field["matchLabelKeys"].elements()),
         field["subGroupSize"].whole(1, least=1),
         field["minSubGroups"].whole(0, least=0),
+        read_network_topology(manifest, field["networkTopology"]),
     )
 
 
@@ -153,8 +158,8 @@ def _unclear(policies: list[_Policy]) -> Iterator[tuple[Field, str]]:
     for each in policies:
         for more in unknown(each.field, _SCHEMA):
             yield more, ""
-        if holds_by_topology(each.field["networkTopology"]):
-            yield each.field["networkTopology"], ""
+        if each.network.unclear is not None:
+            yield each.network.unclear
         if each.name in names:
             yield each.field["name"], "another policy has this name"
         names.add(each.name)

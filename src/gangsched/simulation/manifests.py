@@ -23,6 +23,7 @@ from gangsched.manifests.fields import Field
 from gangsched.manifests.group_fields import GROUP_KINDS
 from gangsched.manifests.kai_groups import read_kai_group
 from gangsched.manifests.manifest import Manifest, read_manifest
+from gangsched.manifests.peer_levels import PEERS, PeerLevels
 from gangsched.manifests.podgroups import read_core_group, read_group
 from gangsched.manifests.pods import read_node
 from gangsched.manifests.priorities import PriorityClasses, with_priority_classes
@@ -41,10 +42,13 @@ from gangsched.simulation.gang_documents import GANG, read_gang
 from gangsched.simulation.timed_pods import read_timed_pod
 from gangsched.simulation.workload import MOST_OBJECTS, Arrival, Workload
 
-__all__ = ["ParsedManifests", "PriorityClasses", "load_manifests"]
+__all__ = ["NO_PEER", "ParsedManifests", "PriorityClasses", "load_manifests"]
 
 _Object: TypeAlias = NodeAdded | PodAdded | PodGroupAdded | ObjectChanged
 _Reader: TypeAlias = Callable[[Manifest], Iterable[_Object]]
+
+NO_PEER: Final = PeerLevels()
+"""No other project states the levels."""
 
 _WITHOUT_PODS: Final = ("ReplicationController", "ReplicaSet", "StatefulSet")
 """Controllers whose pods are not created here: such a document is skipped, with a note."""
@@ -140,12 +144,21 @@ class ParsedManifests:
                 found[value.name] = value
         return found
 
+    def peer_objects(self, peer: str) -> list[Field]:
+        """Return the objects of these documents that state the levels of another project.
+
+        Args:
+            peer: A key of ``PEERS``.
+        """
+        return [root for root in self._roots if _is_of_peer(root, peer)]
+
     def workload(
         self,
         classes: PriorityClasses,
         *,
         at: float = 0.0,
         runtime_classes: Mapping[str, RuntimeClass] | None = None,
+        levels: PeerLevels = NO_PEER,
     ) -> Workload:
         """Return the objects of these documents as arrivals.
 
@@ -156,6 +169,7 @@ class ParsedManifests:
             at: When all objects arrive; instants in the documents are of another clock.
             runtime_classes: Every runtime class that a pod may name; None for those of these
                 documents.
+            levels: The levels that objects of another project state, see ``peer_objects``.
 
         Raises:
             ManifestError: A document is malformed.
@@ -172,6 +186,8 @@ class ParsedManifests:
         names = GeneratedNames(at)
         for root in self._roots:
             reader = _reader(root)
+            if reader is None and _is_of_peer(root, levels.peer):
+                continue
             if reader is None:
                 root.source.note(f"{_name_of(root)} {_why_skipped(root)} and was skipped")
                 continue
@@ -181,8 +197,11 @@ class ParsedManifests:
                 classes=classes,
                 runtime_classes=runtime_classes,
                 gathers=True,
+                level_names=dict(levels.names),
             )
             for event in reader(manifest):
+                if isinstance(event, NodeAdded):
+                    event = NodeAdded(levels.labelled(event.node))
                 implied = isinstance(event, PodGroupAdded) and manifest.kind not in GROUP_KINDS
                 if not implied:
                     _refuse_repeated(manifest, event, seen)
@@ -247,6 +266,12 @@ def _reader(root: Field) -> _Reader | None:
     if group == "" and version != "v1":
         return None
     return _READERS.get((version, kind)) or _READERS.get((group, kind))
+
+
+def _is_of_peer(root: Field, peer: str) -> bool:
+    api = PEERS.get(peer)
+    group = version_of(root).rpartition("/")[0]
+    return api is not None and (group, root["kind"].name()) == (api.group, api.kind)
 
 
 def _why_skipped(root: Field) -> str:
