@@ -14,7 +14,8 @@ import pytest
 
 from gangsched.cli._configuration import read_checked
 from gangsched.cli._files import BadInputError
-from support.chart import Helm
+from gangsched.manifests.peer_levels import PEERS
+from support.chart import Helm, Right, rights
 from support.control_plane.fixtures import need_control_plane
 
 pytest.importorskip("yaml")
@@ -68,6 +69,8 @@ REFUSED: list[tuple[Object, str]] = [
     ({"pluginConfig": [{"name": "Backfil"}]}, "pluginConfig[0].name: expected one of Backfill, "),
     ({"pluginConfig": [{"name": "NodePorts"}]}, 'VolumeBinding, got "NodePorts"'),
     (
+        {"configuration": {"levels": ["block", "rack"]}},
+        {"configuration": {"levels": {"from": "kueue"}}},
         {"pluginConfig": [{"name": "Backfill"}, {"name": "Backfill"}]},
         'pluginConfig[1].name: expected a plugin that no other entry names, got "Backfill"',
     ),
@@ -142,6 +145,21 @@ def test_value_that_renders_is_valid_for_the_scheduler(
     helm: Helm, tmp_path: Path, values: Object
 ) -> None:
     read_checked(str(rendered(helm, tmp_path, values)))
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_right_to_list_levels_of_another_project_follows_the_configuration(
+    helm: Helm, peer: str
+) -> None:
+    def role(**values: Any) -> set[Right]:
+        objects = helm.template(values={"configuration": values})
+        (found,) = (each for each in objects if each["kind"] == "ClusterRole")
+        return rights(found["rules"])
+
+    api = PEERS[peer]
+    more = role(levels={"from": peer}) - role()
+    assert more == {Right("list", api.group, api.plural)}
+    assert role(levels=["block", "rack"]) == role()
 
 
 def rendered(helm: Helm, folder: Path, values: Object) -> Path:

@@ -354,7 +354,8 @@ def _is_configured(settings: Settings) -> bool:
     """Return whether decisions follow from more than the defaults of a configuration."""
     names = settings.profile.scheduler_names
     is_default = settings.profile == ProfileSettings(scheduler_names=names)
-    is_more = settings.quotas or settings.ignored or settings.levels.topologies
+    has_levels = bool(settings.levels.topologies or settings.levels_from)
+    is_more = has_levels or settings.quotas or settings.ignored
     return bool(is_more) or not is_default
 
 

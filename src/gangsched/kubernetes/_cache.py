@@ -71,6 +71,7 @@ from gangsched.kubernetes._objects import objects_needed
 from gangsched.kubernetes._reflector import Delta
 from gangsched.kubernetes._start_marks import differ_by_marks
 from gangsched.manifests.member_topologies import MemberTopologies, held_alone
+from gangsched.manifests.peer_levels import PeerLevels
 from gangsched.membership import Membership, membership
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, PreemptionPolicy
@@ -109,6 +110,7 @@ class Cache:
         malformed: The pods of ours whose claim to be in a group is malformed.
         served: The sources of groups that are served, see ``Dialect``; None before the API server
             was asked.
+        levels: The levels of another project, which nodes have the labels of.
         touched: The groups of which an object or a member has changed. Readers take keys out.
         moved: The same, for another reader.
     """
@@ -128,6 +130,7 @@ class Cache:
         self.bind_problems: Final[dict[PodUID, str]] = {}
         self.malformed: Final = MalformedClaims()
         self.served: frozenset[str] | None = None
+        self.levels = PeerLevels()
         self.touched: Final[set[GroupKey]] = set()
         self.moved: Final[set[GroupKey]] = set()
         self.names: Final = None if scheduler_names is None else frozenset(scheduler_names)
@@ -136,6 +139,7 @@ class Cache:
         self._topologies = MemberTopologies(ignored)
         self._restated: list[Event] = []
         self._paused: dict[NodeName, Node] = {}
+        self._labelled: dict[NodeName, tuple[Node, Node]] = {}
         self._foreign: set[PodUID] = set()
         self._newer: dict[PodUID, int] = {}
         self._claims: dict[Hashable, object] = {}
@@ -336,9 +340,27 @@ class Cache:
         assert delta.identity is not None
         if delta.value is None:
             self._paused.pop(NodeName(delta.identity.key), None)
+            self._labelled.pop(NodeName(delta.identity.key), None)
             known = self.cluster.node(delta.identity.key)
             return None if known is None else self.cluster.apply(NodeDeleted(known.name))
-        return self._show_node(delta.value.node)
+        return self._show_node(self._with_labels(delta.value.node))
+
+    def relabel(self, levels: PeerLevels) -> list[Event]:
+        """Give the nodes the labels of other levels; return what that changes. O(nodes)."""
+        self.levels = levels
+        given = [node for node, _labelled in self._labelled.values()]
+        self._labelled.clear()
+        events = (self._show_node(self._with_labels(node)) for node in given)
+        return [event for event in events if event is not None]
+
+    def _with_labels(self, node: Node) -> Node:
+        """Return a node with the labels of levels that it does not have itself. O(1) mostly."""
+        if self.levels.hyper_nodes is None:
+            return node
+        known = self._labelled.get(node.name)
+        if known is None or known[0] is not node:
+            known = self._labelled[node.name] = (node, self.levels.labelled(node))
+        return known[1]
 
     def pause_node(self, name: NodeName) -> Event | None:
         """Let a node take no new pod; return the event, None if it is not known."""

@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Final, TypeVar, final
 
@@ -40,6 +40,7 @@ from gangsched.kubernetes._read import (
     whole_in,
 )
 from gangsched.model import Node, PodGroup
+from gangsched.resources import EMPTY
 
 try:
     from msgspec import DecodeError, Raw, Struct
@@ -147,12 +148,19 @@ class GroupDecoder:
     Args:
         dialect: The API that the groups are of.
         ignore: Constraints that are not modelled and are ignored, as paths without indices.
+        level_names: The label of a level, by what a dialect calls it; see ``Manifest``.
     """
 
-    __slots__ = ("_dialect", "_ignore", "_last")
+    __slots__ = ("_dialect", "_ignore", "_last", "_level_names")
 
-    def __init__(self, dialect: Dialect, ignore: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        ignore: Iterable[str] = (),
+        level_names: Mapping[str, str] = EMPTY,
+    ) -> None:
         self._dialect = dialect
+        self._level_names = level_names
         self._ignore = frozenset(ignore)
         self._last: Shared[tuple[PodGroup, str, tuple[str, ...]]] = Shared(_MOST_GROUPS)
 
@@ -204,7 +212,9 @@ class GroupDecoder:
         if named:
             del spec["priorityClassName"]
             document = {**document, "spec": spec}
-        group, notes = read_pod_group_slowly(document, self._dialect, self._ignore)
+        group, notes = read_pod_group_slowly(
+            document, self._dialect, self._ignore, self._level_names
+        )
         return group, named, notes
 
 

@@ -30,6 +30,7 @@ from gangsched.manifests import (
     read_object,
 )
 from gangsched.model import Node, Pod, PodGroup, PreemptionPolicy
+from gangsched.resources import EMPTY
 
 try:
     import msgspec
@@ -107,7 +108,10 @@ def read_node_slowly(document: Document) -> tuple[Node, tuple[str, ...]]:
 
 
 def read_pod_group_slowly(
-    document: Document, dialect: Dialect, ignore: frozenset[str] = frozenset()
+    document: Document,
+    dialect: Dialect,
+    ignore: frozenset[str] = frozenset(),
+    level_names: Mapping[str, str] = EMPTY,
 ) -> tuple[PodGroup, tuple[str, ...]]:
     """Return a group of a dialect, and the notes about it.
 
@@ -115,11 +119,12 @@ def read_pod_group_slowly(
         document: The group.
         dialect: The API that it is of.
         ignore: Constraints that are not modelled and are ignored, see ``Manifest``.
+        level_names: The label of a level, by what a dialect calls it; see ``Manifest``.
 
     Raises:
         ManifestError: It is malformed.
     """
-    manifest = _manifest(document, ignore)
+    manifest = evolve(_manifest(document, ignore), level_names=level_names)
     return read_group_of(dialect.group, manifest), _notes(manifest)
 
 

@@ -10,7 +10,8 @@ Rules:
   R1  nothing is listed and nothing is written before this replica leads. The new leader reads all
       of the cluster, after the old one could write for the last time;
   R2  a leader that loses the lease cancels what is under way, and waits for the lease again;
-  R3  the lease is given up once its term has ``drained``, before the term has ended: what is left
+  R3  a term may end before *stop* is set, if what it was made from has changed: a new one begins;
+  R4  the lease is given up once its term has ``drained``, before the term has ended: what is left
       then is only to be told. If a term ends without that, a bind may still be carried out whose
       answer is not awaited. So its lease is left to expire, as that of a leader that was killed.
 """
@@ -92,7 +93,9 @@ class Replica:
         """Lead, whenever the lease is ours, until *stop* is set."""
         named = self.named
         if not named.leader_elect:
-            await self._work(api, None)
+            while not self.stop.is_set():
+                await self._work(api, None)
+                self.ended()
             return
         self.election = election = Election(
             api,

@@ -4,9 +4,11 @@ Rules:
   R1  the scheduler is made when every listing is complete, and lists the cache in its first call.
       A kind that is not listed in time is left out, see ``_can_be_late``: pods that need it are
       held until it is listed, and the others are placed meanwhile;
-  R2  PodGroups are watched in every API that serves them, and composite pod groups if they are
+  R2  levels of another project are read before anything is watched. If they are others later, the
+      term ends in order, and the replica begins a new one;
+  R3  PodGroups are watched in every API that serves them, and composite pod groups if they are
       served. APIs are looked for again, because a definition may be installed later;
-  R3  at the end: no more decisions, binds under way end, then conditions and events for a moment.
+  R4  at the end: no more decisions, binds under way end, then conditions and events for a moment.
       What decides ends at once, however many events wait. The term has ``drained`` when the binds
       have ended, before events are written: they can land wrongly nowhere. A bind that was sent and
       not answered within the drain may still be carried out, so the term does not drain then.
@@ -24,6 +26,8 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, final
+
+from attrs import evolve
 
 from gangsched.configuration import Settings, make_scheduler
 from gangsched.configuration.scheduler import objects_scored, releases_gangs, volume_timeout
@@ -55,6 +59,7 @@ from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._objects import ObjectDecoder, Watched, watched_for
 from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._partial import PartialGangs
+from gangsched.kubernetes._peer_levels import UNREAD, list_levels, watch_levels
 from gangsched.kubernetes._recorder import EventRecorder
 from gangsched.kubernetes._reflector import Reflector, Resource
 from gangsched.kubernetes._requests import Pauses, Requests
@@ -64,6 +69,7 @@ from gangsched.kubernetes._transport import BATCH_SECONDS
 from gangsched.kubernetes._unreadable import UnreadableObjects
 from gangsched.kubernetes._volume_waits import WaitsForVolumes
 from gangsched.kubernetes._volume_writer import VolumeWriter
+from gangsched.manifests.peer_levels import PeerLevels
 from gangsched.model import GroupKey
 from gangsched.scheduler import Scheduler
 
@@ -71,6 +77,9 @@ __all__ = ["Shell"]
 
 _LOOK_AGAIN: Final = 1.0
 """Seconds after which the API server is asked again which APIs it serves."""
+
+_LOOK_AT_LEVELS: Final = 30.0
+"""Seconds between two looks at the levels of another project."""
 
 _LATE: Final = 15.0
 """Seconds after which the scheduler begins without the kinds that are not listed yet."""
@@ -111,6 +120,7 @@ class Shell:
     Attributes:
         drained: Set at the end, once nothing that was decided can still be carried out.
         owner: Owns the scheduler, once ``run`` has begun.
+        settings: The configuration, with the levels of another project once they are read.
         troubles: By kind of object, the last problem of its watch; it stays after the watch has
             recovered.
     """
@@ -129,6 +139,7 @@ class Shell:
     ) -> None:
         self._api = api
         self._settings = settings
+        self.settings = settings
         self._plugins = tuple(plugins)
         self._factories = factories
         self._measures = measures
@@ -142,6 +153,8 @@ class Shell:
         self._all_synced = asyncio.Event()
         self._binder: Binder | None = None
         self._undiscovered: GangschedError | None = None
+        self._unread_levels: GangschedError | None = None
+        self._has_other_levels = asyncio.Event()
         self.drained: Final = asyncio.Event()
         self.owner: Owner | None = None
         self.troubles: dict[str, GangschedError] = {}
@@ -157,6 +170,9 @@ class Shell:
         for kind in self.waiting():
             kinds.setdefault(_cause(self.troubles.get(kind)), []).append(kind)
         found = [f"{', '.join(named)} are not listed yet{why}" for why, named in kinds.items()]
+        if self._unread_levels is not None:
+            why = _cause(self._unread_levels)
+            return [f"the levels of {self._settings.levels_from} are not read{why}"]
         if self._undiscovered is not None:
             return [f"which APIs are served is not known{_cause(self._undiscovered)}"]
         return found or ["not scheduling yet"]
@@ -167,7 +183,7 @@ class Shell:
 
     def _scheduler(self, cache: Cache, *, preempts: bool = True) -> Scheduler:
         return make_scheduler(
-            self._settings,
+            evolve(self.settings, levels_from=""),
             cache.cluster,
             plugins=self._plugins,
             factories=self._factories,
@@ -200,6 +216,7 @@ class Shell:
         )
         unreadable.report_to(events, status)
         tasks = Tasks()
+        stop = self.ending(tasks, stop)
         try:
             reflecting = self._reflect(tasks, owner, requests.pauses(), pace=BATCH_SECONDS)
             if not await tasks.until(reflecting, stop):
@@ -214,6 +231,24 @@ class Shell:
             unreadable.close()
             if self._binder is None or not self._binder.unanswered:
                 self.drained.set()
+
+    def ending(self, tasks: Tasks, stop: asyncio.Event) -> asyncio.Event:
+        """Return what is set with *stop*, or when another project has stated other levels."""
+        if not self._settings.levels_from:
+            return stop
+        ends = asyncio.Event()
+
+        async def follow() -> None:
+            either = [asyncio.create_task(e.wait()) for e in (stop, self._has_other_levels)]
+            try:
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                ends.set()
+                await asyncio.Event().wait()  # the end of a task would end what runs
+            finally:
+                await end(*either)
+
+        tasks.start(follow())
+        return ends
 
     @property
     def reads_budgets(self) -> bool:
@@ -387,6 +422,7 @@ class Shell:
         self, tasks: Tasks, owner: Owner, pauses: Pauses, *, pace: float = 0.0
     ) -> None:
         """Start to watch everything; *pace* is that of the watch of pods."""
+        await self._read_levels(tasks, owner)
         answered: dict[str, list[Dialect]] = {}
         while True:
             try:
@@ -414,6 +450,43 @@ class Shell:
 
         tasks.start(watch_dialects(self._api, dialects, changed, on_problem=_not_looked))
 
+    async def _read_levels(self, tasks: Tasks, owner: Owner) -> None:
+        """Read the levels that another project states, if the configuration says so."""
+        peer = self._settings.levels_from
+        if not peer:
+            return
+        while True:
+            try:
+                found = await list_levels(self._api, peer)
+                break
+            except UNREAD as error:
+                if _cause(error) != _cause(self._unread_levels):
+                    _log.warning("the levels of %s are not read: %s", peer, error)
+                self._unread_levels = error
+                await asyncio.sleep(_LOOK_AGAIN)
+        self._unread_levels = None
+        owner.cache.levels = found
+        self.settings = evolve(self._settings, levels=found.levels, levels_from="")
+        topologies = found.levels.topologies
+        log = _log.info if topologies else _log.warning
+        log("levels of %s: %s", peer, " and ".join(map(", ".join, topologies)) or "none")
+
+        def changed(now: PeerLevels) -> None:
+            if (now.levels, now.names) == (found.levels, found.names):
+                for event in owner.cache.relabel(now):
+                    owner.tell(event)
+            elif not self._has_other_levels.is_set():
+                _log.warning("the levels of %s are others now: the scheduler begins again", peer)
+                self._has_other_levels.set()
+
+        def not_looked(error: GangschedError) -> None:
+            _log.warning("the levels of %s are not read: %s", peer, error)
+
+        looks = watch_levels(
+            *(self._api, peer, found, changed), interval=_LOOK_AT_LEVELS, on_problem=not_looked
+        )
+        tasks.start(looks)
+
     def _is_not_discovered(self, error: GangschedError) -> None:
         """Note, and log once, why it is not known which APIs are served."""
         if _cause(error) != _cause(self._undiscovered):
@@ -430,7 +503,8 @@ class Shell:
                 _log.info("watching %s", kind)
                 resource = Resource(dialect.path, kind)
                 sink = owner.groups(dialect)
-                decode = GroupDecoder(dialect, self._settings.ignored)
+                names = dict(owner.cache.levels.names)
+                decode = GroupDecoder(dialect, self._settings.ignored, names)
                 # an older role lacks the right: whatever is in no tree starts all the same
                 look = self._optionally(owner, kind) if dialect.is_composite else _looks_at_nothing
                 self._watch(tasks, owner, resource, decode, sink, look)

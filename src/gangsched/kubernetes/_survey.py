@@ -203,7 +203,7 @@ async def survey(
                 _refuse_what_is_forbidden(shell, time.monotonic() - began)
                 await asyncio.sleep(0.01)
             limit.reschedule(None)
-            yield lambda: Survey(cache, settings, epoch_seconds(), factories or {})
+            yield lambda: Survey(cache, shell.settings, epoch_seconds(), factories or {})
     except TimeoutError:
         raise _not_listed(shell) from None
 

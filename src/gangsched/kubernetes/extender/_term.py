@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final, final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from gangsched.configuration import Settings, make_scheduler
 from gangsched.configuration.scheduler import releases_gangs
@@ -140,8 +140,10 @@ class ExtenderTerm:
             may_write=self.may_write,
         )
         tasks = Tasks()
+        stop = watches.ending(tasks, stop)
         try:
             if await watches.list_all(tasks, owner, stop):
+                self.settings = watches.settings
                 await self._decide(tasks, stop, owner, unreadable, watches.reads_budgets)
         finally:
             self.desk = None
@@ -156,7 +158,7 @@ class ExtenderTerm:
 
     def _scheduler(self, cache: Cache, *, preempts: bool = True) -> Scheduler:
         return make_scheduler(
-            self.settings,
+            evolve(self.settings, levels_from=""),
             cache.cluster,
             plugins=self.plugins,
             factories=self.factories,
