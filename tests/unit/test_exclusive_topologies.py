@@ -106,21 +106,17 @@ def test_jobs_that_cannot_be_told_apart_hold_the_group(
     assert found.unmodelled == (f"metadata.annotations.{OF_JOB} ({why})",)
 
 
+_TERMS: Final[list[dict[str, Any]]] = [{"topologyKey": "rack", "labelSelector": {}}]
+_REQUIRED: Final = {"requiredDuringSchedulingIgnoredDuringExecution": _TERMS}
+WRITTEN: Final[list[dict[str, Any]]] = [
+    {"nodeSelector": {"rack": "a"}},
+    {"affinity": {"podAffinity": _REQUIRED, "podAntiAffinity": _REQUIRED}},
+]
+
+
 @pytest.mark.parametrize(
     "spec",
-    [
-        {"nodeSelector": {"rack": "a"}},
-        {
-            "affinity": {
-                kind: {
-                    "requiredDuringSchedulingIgnoredDuringExecution": [
-                        {"topologyKey": "rack", "labelSelector": {}}
-                    ]
-                }
-                for kind in ("podAffinity", "podAntiAffinity")
-            }
-        },
-    ],
+    WRITTEN,
     ids=["follower", "leader"],
 )
 def test_topology_that_the_webhook_has_written_into_a_pod_is_honoured_there(

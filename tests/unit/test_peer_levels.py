@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from gangsched import Node, PodGroup, PodGroupAdded, Role, Topology
-from gangsched.cli.__main__ import main
+from gangsched.cli import main
 from gangsched.configuration import make_scheduler, read_settings
 from gangsched.configuration.settings import PEERS_WITH_LEVELS
 from gangsched.errors import InvalidValueError, ManifestError
