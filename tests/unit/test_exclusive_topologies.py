@@ -6,17 +6,32 @@ import json
 from typing import Any, Final
 
 import pytest
+from attrs import evolve
 
-from gangsched import LabelledRole, LabelSelector, PodGroup, Role, Topology
+from gangsched import (
+    Bind,
+    Bound,
+    InMemoryCluster,
+    LabelledRole,
+    LabelSelector,
+    NodeAdded,
+    PodGroup,
+    Role,
+    Topology,
+    presets,
+)
 from gangsched.events import PodAdded, PodGroupAdded
 from gangsched.kubernetes import read_notification
 from gangsched.model._slices import number_of
 from gangsched.simulation import load_manifests
+from gangsched.testing import make_node
 from support.cluster_objects import group_json, pod_json
 
 JOBSET: Final = "jobset.sigs.k8s.io/"
 LWS: Final = "leaderworkerset.sigs.k8s.io/"
 OF_JOB: Final = f"alpha.{JOBSET}exclusive-topology"
+pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
+
 ALONE: Final = Topology("rack", exclusive="rack")
 APART: Final = Topology("rack", exclusive="rack", apart="rack")
 
@@ -161,3 +176,30 @@ def test_leader_has_the_first_number_of_its_set() -> None:
     pods = of_set(3)
     found = [number_of(pod["metadata"]["name"], pod["metadata"]["labels"]) for pod in pods]
     assert found == [0, 1, 2]
+
+
+def test_jobs_start_in_racks_of_their_own_and_a_job_of_others_waits_for_one() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster, levels=["rack"])
+    for rack in ("a", "b"):
+        node = make_node(f"n-{rack}", cpu=64, labels={"rack": rack})
+        scheduler.handle(cluster.apply(NodeAdded(node)), now=0.0)
+    other = [pod_json("other", group="h")]
+    items = [group_json("g", 4), *of_jobs(2, 2), group_json("h", 1), *other]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    for arrival in load_manifests(text, file="f").arrivals:
+        event = arrival.event
+        if isinstance(event, PodAdded):
+            event = PodAdded(evolve(event.pod, requests={"cpu": 1}))
+        assert isinstance(event, PodAdded | PodGroupAdded)
+        scheduler.handle(cluster.apply(event), now=0.0)
+    placed: dict[str, str] = {}
+    while (effects := scheduler.schedule_one(now=0.0)) is not None:
+        for effect in effects:
+            if isinstance(effect, Bind):
+                placed[effect.uid.partition("/")[2]] = effect.node
+                bound = Bound(effect.uid, effect.node, effect.attempt)
+                scheduler.handle(cluster.apply(bound), now=0.0)
+    assert placed["s-w-0-0"] == placed["s-w-0-1"] != placed["s-w-1-0"] == placed["s-w-1-1"]
+    assert "other" not in placed
+    assert "that another gang has for itself" in str(scheduler.why("default/h"))

@@ -58,6 +58,12 @@ def test_annotations_add_to_what_the_group_states() -> None:
     )
 
 
+@pytest.mark.parametrize("api", DIALECTS)
+def test_group_of_each_dialect_has_the_spares_of_its_annotation(api: str) -> None:
+    assert group(api, spares="2").spares == 2
+    assert group(api).spares == 0
+
+
 def test_children_of_a_group_of_groups_are_apart() -> None:
     spec = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}}
     found = group("scheduling.k8s.io", "CompositePodGroup", spec, apart="rack")
@@ -68,7 +74,7 @@ def test_pods_apart_of_a_group_with_roles_hold_it() -> None:
     spec = {"minMember": 4, "minTaskMember": {"worker": 3}}
     found = group("scheduling.volcano.sh", spec=spec, apart="rack")
     (reason,) = found.unmodelled
-    assert reason.startswith("metadata.annotations[gangsched.io/apart] (no apart: it is of the")
+    assert reason.startswith("metadata.annotations[gangsched.io/apart] (no apart: that is of the")
     assert found.topology is None
 
 
@@ -76,6 +82,8 @@ def test_pods_apart_of_a_group_with_roles_hold_it() -> None:
     ("annotations", "problem"),
     [
         ({"balanced": "yes"}, "[gangsched.io/balanced]: expected one of true, false, got 'yes'"),
+        ({"spares": "-1"}, "[gangsched.io/spares]: expected an int >= 0, got '-1'"),
+        ({"spares": "two"}, "[gangsched.io/spares]: expected an int >= 0, got 'two'"),
         ({"balanced": "true"}, "[gangsched.io/balanced]: expected a label, as it is preferred or"),
     ],
 )

@@ -100,7 +100,7 @@ def _compare(options: argparse.Namespace) -> int:
     files: list[str] = options.picture
     check_files(files)
     source = read_source(options)
-    known = (levels_of(settings) for _name, settings in chosen)
+    known = (levels_of(settings, source.levels.levels) for _name, settings in chosen)
     levels = next((each for each in known if each.topologies), None)
     drawn: list[tuple[str, Report, Timeline]] = []
     reports: list[tuple[str, Report]] = []

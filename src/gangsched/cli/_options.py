@@ -254,10 +254,15 @@ def title_of(settings: dict[str, Any]) -> str:
     return ",".join(words)
 
 
-def levels_of(settings: dict[str, Any]) -> Levels:
-    """Return the levels of the scheduler that the settings describe; none for a function."""
+def levels_of(settings: dict[str, Any], stated: Levels = NO_LEVELS) -> Levels:
+    """Return the levels of the scheduler that the settings describe; none for a function.
+
+    Args:
+        settings: The settings.
+        stated: The levels that objects of another project state, if a configuration asks for them.
+    """
     if settings.get("config") is not None:
-        return make_of(settings)(InMemoryCluster()).levels
+        return make_of(settings, stated)(InMemoryCluster()).levels
     return as_levels(settings.get("levels") or ())
 
 
@@ -272,16 +277,16 @@ def _unused(policy: str) -> tuple[str, ...]:
 
 
 def make_of(
-    settings: dict[str, Any], levels: Levels = NO_LEVELS
+    settings: dict[str, Any], stated: Levels = NO_LEVELS
 ) -> Callable[[ClusterState], Scheduler]:
     """Return what makes the scheduler that the settings describe: a ``Recipe`` for a policy.
 
     Args:
         settings: The settings.
-        levels: The levels that objects of another project state, if a configuration asks for them.
+        stated: The levels that objects of another project state, if a configuration asks for them.
     """
     if settings.get("config") is not None:
-        return configured(settings["config"], levels)
+        return configured(settings["config"], stated)
     if ":" in settings["policy"]:
         return _of_function(settings["policy"])
     if settings["policy"] == "sjf":

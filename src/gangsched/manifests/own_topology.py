@@ -1,4 +1,4 @@
-"""What no dialect has a field for: who is apart, whom a domain is kept from, what is balanced.
+"""What no dialect has a field for: what is apart, exclusive and balanced, and how many spares.
 
 Annotations of a group of any dialect. They are added to the topology that the group states, in its
 fields or in the annotation of Koordinator.
@@ -11,6 +11,7 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from attrs import evolve
@@ -22,7 +23,7 @@ from gangsched.manifests.manifest import Manifest
 from gangsched.manifests.network_topology import GATHERED, read_gathered
 from gangsched.model import PodGroup, Topology
 
-__all__ = ["APART", "BALANCED", "EXCLUSIVE", "with_own_topology"]
+__all__ = ["APART", "BALANCED", "EXCLUSIVE", "SPARES", "with_own_topology"]
 
 APART: Final = "gangsched.io/apart"
 """A label of a node: slices, children or pods of the group are in different values of it."""
@@ -33,6 +34,11 @@ EXCLUSIVE: Final = "gangsched.io/exclusive"
 BALANCED: Final = "gangsched.io/balanced"
 """``true``: the values that are used take as equal numbers of pods as they can."""
 
+SPARES: Final = "gangsched.io/spares"
+"""For how many more pods room is wanted in the domain of the group."""
+
+_WHOLE: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
+
 
 def with_own_topology(manifest: Manifest, group: PodGroup) -> PodGroup:
     """Return a group with what its annotations say of its topology.
@@ -42,6 +48,11 @@ def with_own_topology(manifest: Manifest, group: PodGroup) -> PodGroup:
     """
     notes = manifest.document["metadata"]["annotations"]
     group = _gathered(manifest, group)
+    spares = notes[SPARES].text("0")
+    if not _WHOLE.fullmatch(spares):
+        raise notes[SPARES].refuse("an int >= 0")
+    if int(spares):
+        group = _with_spares(manifest, group, int(spares))
     own: dict[str, Any] = {
         name: notes[word].text()
         for name, word in (("apart", APART), ("exclusive", EXCLUSIVE))
@@ -59,8 +70,16 @@ def with_own_topology(manifest: Manifest, group: PodGroup) -> PodGroup:
     try:
         return evolve(group, topology=found)
     except InvalidPodGroupError as error:
-        reasons = hold(manifest, notes[APART], str(error.expected))
+        reasons = hold(manifest, notes[APART], error.expected)
         return evolve(group, unmodelled=(*group.unmodelled, *reasons))
+
+
+def _with_spares(manifest: Manifest, group: PodGroup, spares: int) -> PodGroup:
+    try:
+        return evolve(group, spares=spares)
+    except InvalidPodGroupError as error:
+        field = manifest.document["metadata"]["annotations"][SPARES]
+        return evolve(group, unmodelled=(*group.unmodelled, *hold(manifest, field, error.expected)))
 
 
 def _gathered(manifest: Manifest, group: PodGroup) -> PodGroup:
