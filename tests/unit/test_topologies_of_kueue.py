@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pytest
+from attrs import evolve
 
 from gangsched import (
     GroupKey,
@@ -19,16 +20,21 @@ from gangsched import (
     Topology,
 )
 from gangsched.errors import ManifestError
-from gangsched.events import PodAdded, PodGroupAdded
+from gangsched.events import PodAdded, PodGroupAdded, PodGroupDeleted
 from gangsched.kubernetes import read_notification
+from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._facts import PodFacts
+from gangsched.kubernetes._known import Identity
+from gangsched.kubernetes._reflector import Delta
 from gangsched.manifests.member_topologies import MemberTopologies
 from gangsched.membership import SPELLINGS, Membership
+from gangsched.model import PodUID
 from gangsched.resources import EMPTY
 from gangsched.simulation import Workload, load_manifests
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.memory_api import MemoryApi
 from support.memory_cluster import all_bound, change, scheduled
-from support.running import on_a_loop, running, until
+from support.running import ALONE, on_a_loop, running, until
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
@@ -336,8 +342,9 @@ def test_role_needs_as_many_members_as_it_has_had_while_one_is_replaced() -> Non
     assert summary(found.stated(group.key, group) or group) == (None, roles, 5, ())
     assert found.change(None, worker) == (group.key,)
     assert summary(found.stated(group.key, group) or group) == (None, roles, 5, ())
-    for member in (failed, leader, *[worker] * 4):
-        found.change(member, None)
+    assert found.change(failed, None) == ()
+    for member in (leader, *[worker] * 4):
+        assert found.change(member, None) == (group.key,)
         found._check()
     assert found.stated(group.key, group) is group
     assert found.stated(group.key, None) is None
@@ -351,6 +358,13 @@ def test_ignored_annotation_asks_for_nothing() -> None:
         found = MemberTopologies([ignored])
         assert found.change(None, said()) == ()
         assert found.stated(group.key, group) is group
+
+
+def test_pod_whose_group_is_in_no_file_and_has_no_minimum_is_held() -> None:
+    (arrival,) = load(*pods(1, asked=IN_RACK)).arrivals
+    assert isinstance(arrival.event, PodAdded)
+    (reason,) = arrival.event.pod.unmodelled
+    assert reason.endswith("(its group has no minimum in this file)")
 
 
 # On a cluster -------------------------------------------------------------------------------------
@@ -403,3 +417,52 @@ async def test_group_that_only_labels_name_has_the_topology_of_its_members() -> 
     async with running(api):
         await until(lambda: all_bound(api))
     assert {str(node)[0] for node in api.pods().values()} == {"b"}
+
+
+def claiming(name: str, **asked: str) -> PodFacts:
+    """Return a member of a group without an object, as a watch shows it."""
+    key = "pod-group.scheduling.sigs.k8s.io/"
+    pod = Pod(
+        name=name,
+        uid=name,
+        labels={f"{key}name": "g", f"{key}min-available": "1"},
+        annotations={f"{KUEUE}{word}": text for word, text in asked.items()},
+    )
+    return PodFacts(pod=pod, identity=Identity(str(pod.key), name, "1"), scheduler_name="ours")
+
+
+def test_group_without_an_object_is_gone_with_its_last_member() -> None:
+    cache, facts = Cache(["ours"]), claiming("p", **IN_RACK)
+    cache.pod(Delta("added", facts.identity, facts))
+    (event,) = cache.take_restated()
+    assert isinstance(event, PodGroupAdded)
+    assert cache.cluster.pod_group(GroupKey("default/g")) == event.group
+    assert cache.take_restated() == []
+    cache.pod(Delta("deleted", facts.identity, None))
+    assert cache.take_restated() == [PodGroupDeleted(GroupKey("default/g"))]
+    assert cache.cluster.pod_group(GroupKey("default/g")) is None
+
+
+def test_group_that_members_state_is_no_object_that_could_be_read() -> None:
+    cache, facts = Cache(["ours"]), claiming("p", **IN_RACK)
+    cache.pod(Delta("added", facts.identity, facts))
+    cache.unreadable("PodGroup.v1beta1.scheduling.k8s.io", "they cannot be read")
+    pod = cache.cluster.pod(PodUID("p"))
+    assert pod is not None
+    assert "needs PodGroup.v1beta1.scheduling.k8s.io objects" in str(pod.unmodelled)
+
+
+@on_a_loop
+async def test_pod_in_no_group_is_held_and_says_why_unless_the_annotation_is_ignored() -> None:
+    api = MemoryApi()
+    racks(api, a1=2)
+    for name, asked in (("hard", IN_RACK), ("soft", {PREFERRED: "rack"})):
+        (pod,) = pods(1, asked=asked)
+        pod["metadata"] |= {"name": name, "labels": {}}
+        api.put(PODS, pod)
+    async with running(api):
+        await until(lambda: "of a pod in no group" in str(scheduled(api, "hard")))
+        await until(lambda: api.pods()["default/soft"] is not None)
+        assert api.pods()["default/hard"] is None
+    async with running(api, evolve(ALONE, ignored=(f"{KUEUE}{REQUIRED}",))):
+        await until(lambda: all_bound(api))
