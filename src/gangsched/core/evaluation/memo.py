@@ -140,7 +140,7 @@ class Memo:
         self._fits: dict[NodeState, int] = {}
         self._rank: dict[NodeState, int] = {}
         self._counted: dict[NodeState, int] = {}
-        self._sums: dict[Chain, dict[Path, int]] = {}
+        self._sums: dict[tuple[Chain, int], dict[Path, int]] = {}
         self._buckets: dict[int, Any] | None = None
         self._reasons: dict[str, int] | None = None
         self._due: dict[NodeState, int] = {}  # nodes that are in the reasons, of changed states
@@ -226,20 +226,25 @@ class Memo:
         """Return how many pods fit on a node of a rank, for a class that packs."""
         return (rank & ((1 << _BITS) - 1)) >> _EMPTIES
 
-    def within(self, domain: Domain) -> int:
-        """Return how many fit in a domain; call ``refresh`` before. O(1) but for the first time."""
-        if domain == EVERYWHERE:
+    def within(self, domain: Domain, unit: int = 1) -> int:
+        """Return how many fit in a domain; call ``refresh`` before. O(1) but for the first time.
+
+        Args:
+            domain: The domain.
+            unit: Each node takes a multiple of so many.
+        """
+        if domain == EVERYWHERE and unit == 1:
             return self.total
         if isinstance(domain, int):
-            return self.fits(self.table.state_of[domain])
+            return self.fits(self.table.state_of[domain]) // unit * unit
         chain = tuple([key for key, _value in domain])
-        sums = self._sums.get(chain)
+        sums = self._sums.get((chain, unit))
         if sums is None:
             self._answers.watch(chain)  # the values are part of the kind of a node
             self.refresh()
-            sums = self._sums[chain] = {}
+            sums = self._sums[chain, unit] = {}
             for state, number in self._counted.items():
-                _add(sums, self._path(state, chain), number * self._fits[state])
+                _add(sums, self._path(state, chain), number * (self._fits[state] // unit * unit))
         return sums.get(domain, 0)
 
     def in_order(self) -> Iterator[tuple[int, NodeState]]:
@@ -395,8 +400,8 @@ class Memo:
         if not fits:
             return
         self.total += (number - before) * fits
-        for chain, sums in self._sums.items():
-            _add(sums, self._path(state, chain), (number - before) * fits)
+        for (chain, unit), sums in self._sums.items():
+            _add(sums, self._path(state, chain), (number - before) * (fits // unit * unit))
         if self._buckets is not None and not (number and before):
             self._move_in_order(state, joins=bool(number))
 

@@ -95,6 +95,8 @@ class Apart:
         assert leaf.apart is not None
         owners, here = self._owned(), self._table.domains.at(leaf.apart, under)
         taken = {domain for key, domain in owners if key == leaf.key}
+        if not taken:
+            return list(here)
         return [each for each in here if taken.isdisjoint(self._across(each, leaf))]
 
     def _across(self, domain: Domain, tree: SubGroup) -> frozenset[Domain]:

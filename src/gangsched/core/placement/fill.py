@@ -184,6 +184,8 @@ def capacity(pod_class: PodClass, domain: Domain, slices: Slices) -> int:
         return capacity(pod_class, domain, slices[1:]) // size * size
     if isinstance(domain, int):
         return 0  # a node is in no domain that a slice has to be in
+    if level == HOST:
+        return pod_class.memo.within(domain, size)
     below = pod_class.table.domains.at(level, domain)
     return sum(capacity(pod_class, each, slices) for each in below)
 

@@ -159,6 +159,8 @@ class Task:
         self, tree: SubGroup, under: Domain = EVERYWHERE, level: str | None = None
     ) -> list[Domain] | None:
         """Return the domains in which members of a sub group run; see ``pinned_to``."""
+        if not tree.is_in(self.holding):
+            return None
         return pinned_to(self.gang, tree, self.table, under, level)
 
     def around(self, tree: SubGroup, under: Domain, level: str) -> list[Domain]:

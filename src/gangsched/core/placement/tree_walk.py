@@ -304,8 +304,10 @@ def _fitting(
     for pod_class in {c for classes, _least, _n in demands for c, _m in classes}:
         pod_class.memo.refresh()
     ranked: list[tuple[int, list[int], int, bool, Any, Domain]] = []
-    like = _like_slices(task, tree)
-    for domain in domains:
+    found = list(domains)
+    is_choice = len(found) > 1  # else how good it is does not matter
+    like = _like_slices(task, tree) if is_choice else None
+    for domain in found:
         total = 0
         for classes, least, _number in demands:
             fits = [(c.memo.within(domain), n) for c, n in classes]
@@ -314,7 +316,7 @@ def _fitting(
             total += sum(most for most, _n in fits)
         else:
             name = task.table.names[domain] if isinstance(domain, int) else domain
-            few = [_fewest(task, demands, domain, below) for below in gather]
+            few = [_fewest(task, demands, domain, below) for below in gather if is_choice]
             if like is not None:
                 planned = _plan(task, tree, domain).values()
                 # a short slice may fit where no whole one does
