@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(rows(options), {"size": size.sizes})
+        serve({row.name: row.prepare for row in rows(options)}, {"size": size.sizes})
         return
     program, arguments = Path(__file__), sys.argv[1:]
     this = Version(program, arguments, None)

@@ -25,7 +25,7 @@ from typing import IO, Any, TypeAlias, cast
 
 from attrs import field, frozen
 
-__all__ = ["Round", "Row", "Version", "head", "serve", "show"]
+__all__ = ["Round", "Row", "Version", "alternate", "head", "line", "ratios", "serve", "show"]
 
 Round: TypeAlias = Callable[[int], Mapping[str, float]]
 """Runs a round of a number; returns the CPU seconds that the scheduler took, by what is measured.
@@ -58,44 +58,29 @@ class Row:
 
     def measure(self, this: Version, other: Version | None, rounds: int) -> Iterator[str]:
         """Yield the lines of this row."""
-        versions = [this] if other is None else [other, this]
-        for version in versions:
-            version.ask("prepare", self.name)
-        spent: dict[Version, list[dict[str, float]]] = {version: [] for version in versions}
-        for number in range(-self.warm, min(rounds, self.rounds)):
-            for version in versions if number % 2 else reversed(versions):
-                seconds = version.ask("round", number + self.warm)
-                if number >= 0:
-                    spent[version].append(seconds)
-        for part in spent[this][0]:
-            new, old = (
-                [each[part] / self.per for each in spent.get(version, ())]
-                for version in (this, versions[0])
-            )
-            yield self._shown(part, new, old if other is not None else [])
+        sides = [(version, self.name) for version in (this, other) if version is not None]
+        spent = alternate(sides, min(rounds, self.rounds), self.warm)
+        for part in spent[0][0]:
+            new, *old = ([each[part] / self.per for each in side] for side in spent)
+            yield self._shown(part, new, old[0] if old else [])
 
     def _shown(self, part: str, new: Sequence[float], old: Sequence[float]) -> str:
         name, most = f"{self.name}, {part}" if part else self.name, self.most.get(part, math.inf)
         problems = [f"more than {most:,.0f} µs"] if median(new) * 1e6 > most else []
         if not old:
-            return _line(name, f"{median(new) * 1e6:,.0f}", "", "", ", ".join(problems))
-        ratios = sorted(after / before for before, after in zip(old, new, strict=True))
-        if median(ratios) > self.gate:
+            return line(name, f"{median(new) * 1e6:,.0f}", "", "", ", ".join(problems))
+        shown, middle = ratios(new, old)
+        if middle > self.gate:
             problems.insert(0, "missed")
-        return _line(
-            name,
-            f"{median(new) * 1e6:,.0f}",
-            f"{ratios[0]:.2f} / {median(ratios):.2f} / {ratios[-1]:.2f}",
-            f"{self.gate:.2f}",
-            ", ".join(problems),
-        )
+        time = f"{median(new) * 1e6:,.0f}"
+        return line(name, time, shown, f"{self.gate:.2f}", ", ".join(problems))
 
 
 class Version:
     """A process with a version of the library.
 
     Args:
-        program: The benchmark that serves rows; see ``serve``.
+        program: The benchmark that serves what it measures; see ``serve``.
         arguments: Its arguments.
         source: The folder with the package; None for the one that is installed.
     """
@@ -126,19 +111,55 @@ class Version:
         self._process.wait()
 
 
-def serve(rows: Iterable[Row], others: Mapping[str, Callable[[], Any]]) -> None:
-    """Answer the questions of ``Row.measure``, and others by their names."""
-    known, ready = {row.name: row for row in rows}, cast("Any", None)
+def alternate(
+    sides: Sequence[tuple[Version, str]], rounds: int, warm: int
+) -> list[list[dict[str, float]]]:
+    """Let things be done in turn; return what each counted round of each of them took.
+
+    Args:
+        sides: What is done, by its name, and the process that does it.
+        rounds: How many rounds are counted.
+        warm: How many rounds go before those.
+    """
+    for version in {version for version, _name in sides}:
+        version.ask("prepare", *(name for each, name in sides if each is version))
+    spent: list[list[dict[str, float]]] = [[] for _side in sides]
+    for number in range(-warm, rounds):
+        turns = list(zip(sides, spent, strict=True))
+        for (version, name), kept in turns[::-1] if number % 2 else turns:
+            seconds = version.ask("round", name, number + warm)
+            if number >= 0:
+                kept.append(seconds)
+    return spent
+
+
+def ratios(new: Sequence[float], old: Sequence[float]) -> tuple[str, float]:
+    """Return the least, middle and largest ratio within a round as text, and the middle one."""
+    within = sorted(after / before for before, after in zip(old, new, strict=True))
+    middle = median(within)
+    return f"{within[0]:.2f} / {middle:.2f} / {within[-1]:.2f}", middle
+
+
+def serve(
+    known: Mapping[str, Callable[[], Round]], others: Mapping[str, Callable[[], Any]]
+) -> None:
+    """Answer the questions of ``alternate``, and others by their names.
+
+    Args:
+        known: What sets a world up and returns what runs a round in it, by name.
+        others: What answers another question, by its word.
+    """
+    ready: dict[str, Round] = {}
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         word, *more = json.loads(line)
         answer: Any = None
         if word == "prepare":
-            ready = known[more[0]].prepare()
+            ready = {name: known[name]() for name in more}
         elif word == "round":
             gc.collect()
             gc.disable()
-            answer = ready(more[0])
+            answer = ready[more[0]](more[1])
             gc.enable()
         else:
             answer = others[word]()
@@ -146,13 +167,14 @@ def serve(rows: Iterable[Row], others: Mapping[str, Callable[[], Any]]) -> None:
         answers.flush()
 
 
-def _line(name: str, this: str, ratios: str, gate: str, mark: str) -> str:
-    return f"| {name} | {this} | {ratios} | {gate} | {mark} |"
+def line(*cells: str) -> str:
+    """Return a line of a table."""
+    return f"| {' | '.join(cells)} |"
 
 
 def head() -> str:
     """Return the head of the table."""
-    columns = _line("CPU time", "this, µs", "min / median / max", "gate", "")
+    columns = line("CPU time", "this, µs", "min / median / max", "gate", "")
     return f"{columns}\n|---|---:|---:|---:|---|"
 
 
