@@ -19,7 +19,12 @@ wake-up-late    the same, 2.5 s later                                 5 min     
 start-up        from the start of the process to leadership           1 min           5 min
 churn           200 pods/s beside 20,000 pods on 5,000 nodes          12 min          --minutes + 15
 listing         first gang and memory beside 50,000 pods              5 min           25 min
+levels          gangs of 4 in racks, and in racks of blocks   5 min           25 min
 flood           a gang beside 5,000 failed gangs of another user      4 min           20 min
+
+In levels, kube-scheduler has `TopologyAwareWorkloadScheduling` and `CompositePodGroup`, too: the
+gangs have a rack each, or two of them a parent that has a block. There are 50 racks and 5 blocks.
+No bare client is beside them.
 
 A section that fails, or is not finished by then, is ended. The rounds that even and uneven have
 finished by then are kept, the other sections are still measured, and the exit code is 1. Each round
@@ -48,6 +53,7 @@ from kubernetes_moments import listing, starts, wake_ups
 from kubernetes_rounds import BARE, CONTESTANTS, OURS, Cluster, Shape
 from kubernetes_table import add_round, begin, described, read, table, write
 from support.control_plane import ApiError, ControlPlane, ProgramFailed
+from support.control_plane.cluster import TREE_FEATURES
 
 SHAPES: Final = {
     shape.name: shape
@@ -59,6 +65,10 @@ SHAPES: Final = {
         Shape("plain", 0, 0, 1000),
     )
 }
+LEVELS: Final = (
+    Shape("250x4 in racks", 250, 4, racked=True),
+    Shape("125x2x4 in racks of blocks", 250, 4, racked=True, together=2),
+)
 SECTIONS: Final = (
     "even",
     "uneven",
@@ -68,8 +78,9 @@ SECTIONS: Final = (
     "churn",
     "listing",
     "flood",
+    "levels",
 )
-_TOGETHER: Final = (SECTIONS[:5], ("churn", "listing"), ("flood",))
+_TOGETHER: Final = (SECTIONS[:5], ("churn", "listing"), ("flood",), ("levels",))
 """The sections that share a control plane."""
 _LARGE: Final = 5000
 """Nodes of the sections about a large cluster."""
@@ -84,6 +95,7 @@ _AT_MOST: Final = {
     "churn": 15.0,
     "listing": 25.0,
     "flood": 20.0,
+    "levels": 25.0,
 }
 """Minutes after which a section is ended; of churn, beyond those that were asked for."""
 
@@ -101,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the figures are kept")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
-    parser.add_argument("--nodes", type=int, default=1000, help="of even and uneven")
+    parser.add_argument("--nodes", type=int, default=1000, help="of even, uneven and levels")
     parser.add_argument("--runs", type=int, default=50, help="of wake-up")
     parser.add_argument("--minutes", type=float, default=10.0, help="of churn")
     parser.add_argument("--rate", type=float, default=200.0, help="of churn, in pods a second")
@@ -132,11 +144,12 @@ def _measure(document: dict[str, Any], left: list[str], options: Any) -> list[st
 
     The sections that were tried are taken out of *left*.
     """
+    levels = "levels" in left
     with (
         tempfile.TemporaryDirectory(prefix="gangsched-benchmark-") as folder,
-        ControlPlane(Path(folder)) as plane,
+        ControlPlane(Path(folder), features=TREE_FEATURES if levels else None) as plane,
     ):
-        cluster = Cluster(plane)
+        cluster = Cluster(plane, levels=levels)
         known = _Running(cluster)
         while left:
             name = left.pop(0)
@@ -165,13 +178,13 @@ def _section(
     """Measure one section; the figures are written when they are known."""
     measured: dict[str, Any] = document["measured"]
     match name:
-        case "even" | "uneven":
+        case "even" | "uneven" | "levels":
             cluster.uneven = name == "uneven"
             cluster.add_nodes(options.nodes)
-            shapes = [SHAPES[each] for each in options.shapes]
+            shapes = LEVELS if name == "levels" else [SHAPES[each] for each in options.shapes]
             found = measured.setdefault(name, {})
             for shape in shapes:
-                all_of_them = (*CONTESTANTS, BARE) if shape.gangs else CONTESTANTS
+                all_of_them = (*CONTESTANTS, BARE) if _has_bare(shape) else CONTESTANTS
                 begin(found, shape.name, all_of_them, resume=options.resume)
             _rounds(cluster, shapes, options, found, lambda: write(options.json, document))
             cluster.remove_nodes()
@@ -244,12 +257,17 @@ def _rounds(
                 figures = cluster.round(name, shape)
                 pair[name] = figures._asdict()
                 print(f"{number} {shape.name} {name} {figures}", flush=True)
-            if shape.gangs:  # without gangs, the pods are created while the clock runs
+            if _has_bare(shape):
                 speed = cluster.bare_round(shape, options.nodes)
                 pair[BARE] = {"pods_per_s": speed}
                 print(f"{number} {shape.name} {BARE} {speed:.0f} pods/s", flush=True)
             add_round(found, shape.name, pair)
             keep()
+
+
+def _has_bare(shape: Shape) -> bool:
+    """Return whether a bare client is beside; without gangs, pods come while the clock runs."""
+    return shape.gangs > 0 and not shape.racked
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from kubernetes_bare import bind_all
 from support.control_plane import Account, ControlPlane, Process, Rule
-from support.control_plane.cluster import GANG_FEATURES
+from support.control_plane.cluster import GANG_FEATURES, TREE_FEATURES
 from support.control_plane.processes import free_ports
 from support.control_plane.programs import programs
 
@@ -41,6 +41,11 @@ CONTESTANTS: Final = (IN_TREE, OURS)
 BARE: Final = "bare"
 """The client that only binds; see ``kubernetes_bare``."""
 _GROUPS: Final = "scheduling.k8s.io/v1beta1"
+_PARENTS: Final = "scheduling.k8s.io/v1alpha3"
+BLOCK: Final = "topology.example/block"
+RACK: Final = "topology.example/rack"
+_RACKS: Final = 50
+_RACKS_OF_A_BLOCK: Final = 10
 _THREADS: Final = 8
 _PATIENCE: Final = 300.0
 _EVERYTHING: Final = Rule(["*"], ["*"], "*")
@@ -58,17 +63,26 @@ class Shape(NamedTuple):
         gangs: The number of gangs.
         size: The members of each, all of which must start.
         plain: The pods without a gang.
+        racked: Whether each gang is within one rack.
+        together: How many gangs have a parent in common, and a block; 0 for no parents.
     """
 
     name: str
     gangs: int
     size: int
     plain: int = 0
+    racked: bool = False
+    together: int = 0
 
     @property
     def pods(self) -> int:
         """All pods."""
         return self.gangs * self.size + self.plain
+
+    @property
+    def warm_up(self) -> Shape:
+        """The least that does the same."""
+        return self._replace(name="warm-up", gangs=self.together or 1, size=2, plain=2)
 
 
 class Figures(NamedTuple):
@@ -99,15 +113,21 @@ class Cluster:
     Args:
         control_plane: The running control plane.
         uneven: Whether the memory of each node differs by some KiB, as in real clusters.
+        levels: Whether the contestants know racks and blocks, and groups of groups.
 
     Attributes:
         uneven: The same, of nodes that are created from now on.
     """
 
-    def __init__(self, control_plane: ControlPlane, *, uneven: bool = False) -> None:
+    def __init__(
+        self, control_plane: ControlPlane, *, uneven: bool = False, levels: bool = False
+    ) -> None:
         self._plane: Final = control_plane
         self._admin: Final = control_plane.admin
         self.uneven = uneven
+        self._features: Final = {**GANG_FEATURES, **(TREE_FEATURES if levels else {})}
+        self._levels: Final = (BLOCK, RACK) if levels else ()
+        self._per_rack = 1
         self._pool: Final = ThreadPoolExecutor(_THREADS)
         self._numbers: Final = itertools.count(1)
         self._ports: Final[dict[str, tuple[str, int]]] = {}
@@ -117,7 +137,8 @@ class Cluster:
         }
 
     def add_nodes(self, count: int, first: int = 0) -> None:
-        """Create nodes with 8 GPUs each."""
+        """Create nodes with 8 GPUs each, in 50 racks, of which 10 are in a block."""
+        self._per_rack = max(count // _RACKS, 1)
         self._all(self._add_node, range(first, first + count))
 
     def remove_nodes(self) -> None:
@@ -160,13 +181,15 @@ class Cluster:
             "leaderElection": election,
             "profiles": [{"schedulerName": contestant, "pluginConfig": list(plugins)}],
         }
+        if self._levels and contestant == OURS:
+            content["levels"] = list(self._levels)
         configuration.write_text(json.dumps(content), encoding="utf-8")
         (port,) = free_ports(1)
         log = self._plane.folder / f"{contestant}.log"
         self._ports[contestant] = ("https" if contestant == IN_TREE else "http", port)
         if contestant == IN_TREE:
             (program,) = programs(["kube-scheduler"]).values()
-            gates = ",".join(f"{name}=true" for name in GANG_FEATURES)
+            gates = ",".join(f"{name}=true" for name in self._features)
             command = [f"--config={configuration}", "--bind-address=127.0.0.1"]
             command += [f"--secure-port={port}", f"--feature-gates={gates}", "--v=0"]
             command += [f"--authentication-kubeconfig={kubeconfig}"]
@@ -187,7 +210,7 @@ class Cluster:
         process = self.start(contestant)
         try:
             # the first decisions of a process cost more than all later ones
-            self.place(process, contestant, Shape("warm-up", 1, 2, 2))
+            self.place(process, contestant, shape.warm_up)
             return self.place(process, contestant, shape)
         finally:
             process.stop()
@@ -240,6 +263,7 @@ class Cluster:
         namespace = self._new_namespace()
         pods = f"/api/v1/namespaces/{namespace}/pods"
         groups = f"/apis/{_GROUPS}/namespaces/{namespace}/podgroups"
+        parents = f"/apis/{_PARENTS}/namespaces/{namespace}/compositepodgroups"
         names = [f"g{gang}" for gang in range(shape.gangs)]
         members = [(f"{name}-{place}", name) for name in names for place in range(shape.size)]
         binds = Binds(self._plane, pods, shape.pods)
@@ -258,7 +282,9 @@ class Cluster:
             add_plain()
         began = time.perf_counter()
         process.resume()
-        self._all(lambda name: self._add_group(groups, name, shape.size), names)
+        families = range(0, shape.gangs, shape.together) if shape.together else ()
+        self._all(lambda first: self._add_parent(parents, first, shape), families)
+        self._all(lambda number: self._add_group(groups, number, shape), range(shape.gangs))
         if not names:
             add_plain()
         finished = binds.wait()
@@ -275,10 +301,25 @@ class Cluster:
         )
         if len(binds.at) < shape.pods:
             raise RuntimeError(f"{contestant} bound {len(binds.at)} of {shape.pods} pods")
+        self._check_domains(contestant, shape, binds)
         self._admin.delete(pods, {"gracePeriodSeconds": 0})
         if names:
             self._admin.delete(groups)
+        if families:
+            self._admin.delete(parents)
         return figures
+
+    def _check_domains(self, contestant: str, shape: Shape, binds: Binds) -> None:
+        """Raise if a gang is in several racks, or gangs with one parent are in several blocks."""
+        racks: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
+        members = [each for each in binds.nodes.items() if shape.racked and "-" in each[0]]
+        for name, node in members:
+            gang, rack = int(name[1:].partition("-")[0]), int(node[1:]) // self._per_rack
+            racks["gang", gang].add(rack)
+            if shape.together:
+                racks["parent", gang // shape.together].add(rack // _RACKS_OF_A_BLOCK)
+        if broken := [name for name, domains in racks.items() if len(domains) > 1]:
+            raise RuntimeError(f"{contestant} placed outside of one domain: {broken}")
 
     def _wait_for_events(self, namespace: str) -> tuple[int, float]:
         """Return how many events there are once no more come, and when the last one came."""
@@ -300,18 +341,36 @@ class Cluster:
         memory = 256 * _GIB + (number << 12 if self.uneven else 0)
         offers = {"cpu": "32", "memory": str(memory), "pods": "110", "nvidia.com/gpu": "8"}
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
-        name = f"n{number}"
+        name, rack = f"n{number}", number // self._per_rack
+        labels = {"kubernetes.io/hostname": name}
+        if self._levels:
+            labels |= {RACK: f"r{rack}", BLOCK: f"b{rack // _RACKS_OF_A_BLOCK}"}
         self._admin.create(
             "/api/v1/nodes",
             {
-                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+                "metadata": {"name": name, "labels": labels},
                 "status": {"capacity": offers, "allocatable": offers, "conditions": [ready]},
             },
         )
 
-    def _add_group(self, path: str, name: str, size: int) -> None:
-        spec = {"schedulingPolicy": {"gang": {"minCount": size}}}
-        self._admin.create(path, {"metadata": {"name": name}, "spec": spec})
+    def _add_parent(self, path: str, first: int, shape: Shape) -> None:
+        """Create the parent of the gangs from the number *first* on."""
+        spec: dict[str, Any] = {
+            "schedulingPolicy": {"gang": {"minGroupCount": shape.together}},
+            "schedulingConstraints": {"topology": [{"key": BLOCK}]},
+            "workloadRef": {"workloadName": "w", "templateName": "parent"},
+        }
+        self._admin.create(path, {"metadata": {"name": f"parent{first}"}, "spec": spec})
+
+    def _add_group(self, path: str, number: int, shape: Shape) -> None:
+        spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": shape.size}}}
+        if shape.racked:
+            spec["schedulingConstraints"] = {"topology": [{"key": RACK}]}
+        if shape.together:
+            first = number - number % shape.together
+            spec["parentCompositePodGroupName"] = f"parent{first}"
+            spec["workloadRef"] = {"workloadName": "w", "templateName": "child"}
+        self._admin.create(path, {"metadata": {"name": f"g{number}"}, "spec": spec})
 
     def _add_pod(self, path: str, scheduler: str, name: str, group: str | None) -> None:
         asked = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}
@@ -335,10 +394,12 @@ class Binds:
 
     Attributes:
         at: By the name of a pod, the time of its bind, on ``time.perf_counter``.
+        nodes: By the name of a pod, the name of its node.
     """
 
     def __init__(self, plane: ControlPlane, path: str, expected: int) -> None:
         self.at: Final[dict[str, float]] = {}
+        self.nodes: Final[dict[str, str]] = {}
         self._expected: Final = expected
         self._done: Final = threading.Event()
         self._lines: Final = lambda version: plane.admin.lines(
@@ -385,6 +446,7 @@ class Binds:
         self._done.set()
 
     def _is_last(self, pod: dict[str, Any]) -> bool:
-        if pod["spec"].get("nodeName"):
+        if node := pod["spec"].get("nodeName"):
+            self.nodes[pod["metadata"]["name"]] = node
             self.at.setdefault(pod["metadata"]["name"], time.perf_counter())
         return len(self.at) == self._expected

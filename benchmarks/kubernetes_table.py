@@ -23,8 +23,16 @@ _IN_TREE: Final = "in-tree"
 _OURS: Final = "gangsched"
 _BARE: Final = "bare"
 _FORMAT: Final = 1
-_SHAPES: Final = ("100x10", "20x50", "2x500", "10x50+500", "plain")
+_SHAPES: Final = (
+    *("100x10", "20x50", "2x500", "10x50+500", "plain"),
+    *("250x4 in racks", "125x2x4 in racks of blocks"),
+)
 """In which order the table has them, whatever the order in which they were measured."""
+_SECTIONS: Final = {
+    "even": "Equal nodes",
+    "uneven": "Nodes that differ by some KiB",
+    "levels": "Gangs of 4 in one of 50 racks, and two of them in one of 5 blocks",
+}
 
 Document = dict[str, Any]
 
@@ -90,10 +98,10 @@ def table(document: Document) -> str:
         f" {machine['system']}, Python {machine['python']}; the API server, etcd and the load run"
         " on the same cores."
     ]
-    for section, title in (("even", "Equal nodes"), ("uneven", "Nodes that differ by some KiB")):
+    for section, title in _SECTIONS.items():
         if measured.get(section):
             parts += [f"**{title}**", _shapes(measured[section])]
-    parts += [_legend(measured[each]) for each in ("even", "uneven") if measured.get(each)][:1]
+    parts += [_legend(measured[each]) for each in _SECTIONS if measured.get(each)][:1]
     if moments := _moments(measured):
         head = "| | kube-scheduler | gangsched |\n|---|---|---|"
         parts += ["**Moments**", "\n".join([head, *moments])]
