@@ -6,9 +6,9 @@ Rules:
   R2  a life is all calls of the scheduler from the arrival of a gang to its end, and a decision is
       one call of ``schedule_one`` within it, see ``life_of_gangs``. Every member is bound by that
       one decision, or none is where a gang fits nowhere;
-  R3  half of the cpu of each node is used, at random. The nodes have three sizes. A rack has 100
-      nodes and a block 10 racks; of 500 nodes, a rack has 25 and a block 5 racks. Where a gang has
-      a rack for itself, nothing runs in the other half of the racks.
+  R3  there are 5,000 nodes of three sizes, and half of the cpu of each is used, at random. A rack
+      has 100 nodes and a block 10 racks; of 500 nodes, a rack has 25 and a block 5 racks. Where a
+      gang has a rack for itself, nothing runs in every other rack.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ THREE: Final = (BLOCK, RACK, HOSTNAME)
 TWO: Final = (BLOCK, RACK)
 ONE: Final = "one"
 OTHER: Final = "other"
-LARGE: Final = "5,000 nodes"
 SMALL: Final = "500 nodes"
 
 Prepare: TypeAlias = Callable[[], Round]
@@ -190,12 +189,12 @@ def _none() -> None:
 def _beside_before() -> Iterator[Pair]:
     large, small = (partial(_world, ONE, size, None) for size in (5_000, 500))
     for kind in ("same class", "new requests"):
-        name = f"a gang of 4 in one of 50 racks, {kind}, {LARGE}"
+        name = f"a gang of 4 in one of 50 racks, {kind}"
         yield Pair(name, 1.0, living(large, partial(racked, f"r{kind[0]}", kind), 5), None, 5)
     flat: tuple[tuple[str, Callable[[], World], Gangs, int], ...] = (
-        (f"a pod, {LARGE}", large, partial(plain, "p", 1, "same class"), 50),
-        (f"a gang of 4, {LARGE}", large, partial(plain, "g", 4, "same class"), 20),
-        (f"a gang of 100, {LARGE}", large, partial(plain, "h", 100, "same class"), 2),
+        ("a pod", large, partial(plain, "p", 1, "same class"), 50),
+        ("a gang of 4", large, partial(plain, "g", 4, "same class"), 20),
+        ("a gang of 100", large, partial(plain, "h", 100, "same class"), 2),
         (f"24 unlike members, {SMALL}", small, partial(flat_unlike_members, "u"), 2),
     )
     for name, world, made, per in flat:
@@ -209,7 +208,7 @@ def _slices() -> Iterator[Pair]:
         cut = partial(like, "s", size, partial(Topology, BLOCK, slices=slices))
         flat = living(partial(three, OTHER), partial(like, "f", size, _none), per)
         sliced = living(partial(three, ONE), cut, per)
-        return Pair(f"{name}, beside a flat gang, {LARGE}", 2.0, sliced, flat, per, rounds)
+        return Pair(f"{name}, beside a flat gang", 2.0, sliced, flat, per, rounds)
 
     name = "a gang of 16 in a block, 8 within a rack, 4 within a node"
     yield pair(name, 16, {RACK: 8, HOSTNAME: 4}, 3, 99)
@@ -237,12 +236,12 @@ def _refuted() -> Iterator[Pair]:
         lone = partial(misfit, f"m{unlike:d}", unlike, Topology(RACK))
         name = f"40 {'unlike' if unlike else 'like'} members that fit in no rack"
         inside, alone = (partial(refused, world, lone, per) for world in (two, one))
-        yield Pair(f"{name}, two levels beside one, {LARGE}", 1.5, inside, alone, per, rounds)
+        yield Pair(f"{name}, two levels beside one", 1.5, inside, alone, per, rounds)
     # unlike members are left out here: their search is given up, with one level and with two
     inside = partial(refused, two, partial(misfit_group, "t", Topology(BLOCK)), 5)
     alone = partial(refused, one, partial(misfit_group, "t", None), 5)
     name = "a group of 40 like members that fits in no rack, within a block beside alone"
-    yield Pair(f"{name}, {LARGE}", 1.5, inside, alone, 5)
+    yield Pair(name, 1.5, inside, alone, 5)
 
 
 def _others() -> Iterator[Pair]:
@@ -252,7 +251,7 @@ def _others() -> Iterator[Pair]:
         some = partial(like, f"s{size}-", size, partial(Topology, RACK))
         exclusive = living(partial(halves, ONE), own, per)
         shared = living(partial(halves, OTHER), some, per)
-        name = f"a gang of {size} with a rack for itself, beside in one rack, {LARGE}"
+        name = f"a gang of {size} with a rack for itself, beside in one rack"
         yield Pair(name, None, exclusive, shared, per)
     three = partial(_world, number=5_000, levels=THREE)
     for name, apart, beside in (
@@ -269,13 +268,13 @@ def _others() -> Iterator[Pair]:
     ):
         one = living(partial(three, ONE), partial(like, "a", 16, apart), 4)
         other = living(partial(three, OTHER), partial(like, "t", 16, beside), 4)
-        yield Pair(f"{name}, {LARGE}", None, one, other, 4)
+        yield Pair(name, None, one, other, 4)
     for size, per in ((1, 50), (4, 20), (100, 2)):
         made = partial(plain, f"l{size}-", size, "same class")
         known = living(partial(three, ONE), made, per)
         unknown = living(partial(_world, OTHER, 5_000, None), made, per)
         what = "a pod" if size == 1 else f"a gang of {size}"
-        name = f"{what} that states nothing, with `levels=` beside without, {LARGE}"
+        name = f"{what} that states nothing, with `levels=` beside without"
         yield Pair(name, None, known, unknown, per)
 
 
