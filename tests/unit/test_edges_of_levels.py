@@ -25,12 +25,16 @@ from gangsched import (
     PodUID,
     PodUpdated,
     Preemption,
+    Profile,
     Quota,
     Role,
+    Scheduler,
     Topology,
     gang,
     presets,
 )
+from gangsched.coscheduling import Coscheduling
+from gangsched.plugins import DefaultBinder, NodeResources, NodeUnschedulable
 from gangsched.testing import make_node, make_pod
 from support.immediate_host import ImmediateHost
 
@@ -229,6 +233,51 @@ def test_preemptor_takes_all_of_a_rack_for_itself() -> None:
     assert host.on("late") in ("n0", "n1"), "the rack is kept for the gang"
     host.end(*evicted)
     assert host.decide() == ["x-0"]
+
+
+def test_preemptor_within_a_rack_takes_the_block_around_it_from_its_owner() -> None:
+    host = Host("4 b/r0", "2 b/r1", preemption=Preemption())
+    host.add("g", 1, cpu=2, topology=Topology("block", exclusive="block"))
+    host.restore()
+    only = [name for name in ("n0", "n1") if name != host.on("g-0")]
+    size = 4 if only == ["n0"] else 2
+    assert host.add("p", 1, cpu=size, topology=Topology("rack"), priority=10) == []
+    assert [each.uid for each in host.effects if isinstance(each, Evict)] == ["default/g-0"]
+
+
+def test_preemptor_is_woken_by_another_node_of_a_rack_that_others_have() -> None:
+    plugins = (Coscheduling(), NodeUnschedulable(), NodeResources(), DefaultBinder())
+    host = Host("1 b/r0", preemption=Preemption())
+    host.scheduler = Scheduler(
+        host.cluster, Profile(*plugins), levels=["block", "rack"], preemption=Preemption()
+    )
+    host.scheduler.rebuild(now=0.0)
+    host.add("g", 1, topology=Topology("rack", exclusive="rack"))
+    assert host.on("g-0") == "n0"
+    assert host.add("p", 1, cpu=2, priority=10) == []
+    host.tell(NodeAdded(host.node(1, "2 b/r0")))
+    host.decide()
+    assert [each.uid for each in host.effects if isinstance(each, Evict)] == ["default/g-0"]
+
+
+@pytest.mark.parametrize("topology", [APART, Topology(exclusive="rack")])
+def test_members_that_wait_where_they_may_not_any_more_give_their_nodes_back(
+    topology: Topology,
+) -> None:
+    host = Host("2 b/r0", "2 b/r1")
+    host.scheduler = presets.coscheduling(
+        host.cluster, levels=["block", "rack"], permit_timeout=1000.0
+    )
+    host.scheduler.rebuild(now=0.0)
+    host.tell(PodAdded(evolve(make_pod("full", cpu=2), node_name=NodeName("n1"))))
+    if topology.exclusive:
+        host.tell(PodAdded(evolve(make_pod("o", cpu=0), node_name=NodeName("n0"))))
+    host.tell(PodGroupAdded(PodGroup(name="a", min_available=3)))
+    for number, cpu in enumerate((1, 1, 2)):
+        host.pod(f"a-{number}", group="a", cpu=cpu)
+    assert len(host.scheduler.waiting) == 2
+    host.tell(PodGroupUpdated(PodGroup(name="a", min_available=3, topology=topology)))
+    assert len(host.scheduler.waiting) == 0
 
 
 # Room for pods that are lost ----------------------------------------------------------------------

@@ -39,6 +39,7 @@ from gangsched.core.attempt.pending_members import (
 from gangsched.core.attempt.waiting_members import recheck
 from gangsched.core.moves import attempt_steps, lost_nodes, notices, pod_ends
 from gangsched.core.moves.rejection import apply_verdict, reject
+from gangsched.core.placement.apart import are_beside
 from gangsched.core.preemption import nominations
 from gangsched.core.queue.demand import Demand
 from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace
@@ -388,7 +389,7 @@ def _not_admit(state: State, gang: GangRecord, denied: _Denied, before: str) -> 
 
 
 def _strayed(state: State, gang: GangRecord) -> str:
-    """Return why waiting members cannot start where they wait: outside of one domain; or ``""``."""
+    """Return why waiting members cannot start where they wait, by their topology; or ``""``."""
     for tree in gang.tree.constrained:
         assert tree.within is not None
         if not tree.within.required or tree.within.level == HOST or gang.is_started:
@@ -405,7 +406,13 @@ def _strayed(state: State, gang: GangRecord) -> str:
                     bound.add(path)
         if not (held <= bound if bound else len(held) <= 1 and None not in held):
             return f"belongs within one {level} now"
-    return ""
+    if gang.tree.has_apart and not gang.is_started and are_beside(gang, state.table):
+        return "its members belong apart now"
+    asked = ((state.records.tenancy.asks(r), r.slot) for r in gang.waiting.values())
+    marks = state.table.marks_of
+    found = (asks.refused(marks(slot)) for asks, slot in asked if asks.levels)
+    reason = next(filter(None, found), "")
+    return f"belongs elsewhere now: {reason}" if reason else ""
 
 
 def _reject_refused(state: State) -> None:

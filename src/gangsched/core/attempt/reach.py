@@ -81,7 +81,8 @@ def helps(state: State, demand: Demand, slots: Sequence[int]) -> bool:
     reach = demand.reach
     if not slots or reach is None or not may_preempt(state, reach):
         return False
-    if demand.reads_pods or demand.reads_terms:
+    # who has a domain for itself, or is in one that is wanted, may be on another node of it
+    if demand.reads_pods or demand.reads_terms or state.records.tenancy.is_wanted:
         return True
     below, records = reach[0], state.records
     with Trial(records) as trial:

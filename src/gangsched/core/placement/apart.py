@@ -23,7 +23,7 @@ from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import HOLDING
 
-__all__ = ["Apart", "OfItsOwn", "one_each", "owned_by"]
+__all__ = ["Apart", "OfItsOwn", "are_beside", "one_each", "owned_by"]
 
 _Owners: TypeAlias = dict[tuple[str, Domain], str]
 """By the key of what states the level, and a domain of it, the key of the child that is there."""
@@ -58,6 +58,25 @@ class Apart:
                     self._of_leaf.setdefault(leaf.key, []).append((tree, child.key))
         self._owners: _Owners | None = None
         self._seen = 0
+
+    @property
+    def running(self) -> list[PodRecord]:
+        """The members that hold nodes. O(members)."""
+        members = self._gang.members.values()
+        return [r for r in members if r.state in HOLDING and r.slot >= 0]
+
+    def is_shared(self, member: PodRecord) -> bool:
+        """Return whether another child has a domain of a running member, or another member."""
+        owners = self._owned()
+        for tree, child in self._of_leaf.get(member.leaf, ()):
+            mine = self._across(member.slot, tree)
+            if any(owners[tree.key, each] != child for each in mine):
+                return True
+            leaf = tree.key == child
+            others = [r for r in self.running if leaf and r is not member and r.leaf == child]
+            if any(not mine.isdisjoint(self._across(r.slot, tree)) for r in others):
+                return True
+        return False
 
     def forget(self) -> None:
         """Look at the members anew: some are placed no longer."""
@@ -106,11 +125,9 @@ class Apart:
         """Return who has which domain. O(members) after ``forget``, else O(those placed since)."""
         owners, placed = self._owners, self._nodes
         if owners is None:
-            members = self._gang.members.values()
-            running = [(r, r.slot) for r in members if r.state in HOLDING and r.slot >= 0]
             owners = self._owners = {}
             self._seen = 0
-            self._note(owners, running)
+            self._note(owners, [(record, record.slot) for record in self.running])
         self._note(owners, placed[self._seen :])
         self._seen = len(placed)
         return owners
@@ -127,6 +144,12 @@ def owned_by(gang: GangRecord, table: NodeTable) -> tuple[object, ...]:
     if not gang.tree.has_apart:
         return ()
     return tuple(sorted(Apart(gang, table, ())._owned().items(), key=str))
+
+
+def are_beside(gang: GangRecord, table: NodeTable) -> bool:
+    """Return whether members that hold nodes are in one domain though they belong apart."""
+    apart = Apart(gang, table, ())
+    return any(apart.is_shared(record) for record in apart.running)
 
 
 @final
