@@ -150,6 +150,33 @@ def test_child_may_prefer_a_coarser_level_than_that_of_which_each_has_one(
     assert {host.on("x-0"), host.on("y-0")} == {"n0", "n1"}
 
 
+@pytest.mark.parametrize(
+    ("topology", "reason"),
+    [
+        (
+            Topology("block"),
+            "block is no rack nor a finer level, by which default/f keeps it apart",
+        ),
+        (Topology("zone"), "zone is no rack nor a finer level"),
+        (Topology("rack"), ""),
+        (Topology("kubernetes.io/hostname"), ""),
+    ],
+)
+def test_child_that_may_span_racks_is_not_kept_apart_by_them(
+    topology: Topology, reason: str
+) -> None:
+    levels = [["block", "rack", "kubernetes.io/hostname"], ["zone"]]
+    host = Host("1 b/r0", "3 b/r1", levels=levels)
+    root = PodGroup(name="f", min_groups=2, topology=APART)
+    host.tell(PodGroupAdded(root))
+    for name, own in (("x", topology), ("y", None)):
+        spec = PodGroup(name=name, min_available=1, parent=root.key, topology=own)
+        host.tell(PodGroupAdded(spec), PodAdded(make_pod(f"{name}-0", group=name, cpu=1)))
+    host.decide()
+    assert (host.on("x-0") is None) == bool(reason)
+    assert reason in host.why("x")
+
+
 # Domains of their own -----------------------------------------------------------------------------
 
 

@@ -92,7 +92,8 @@ def _settle_touched(state: State) -> None:
     """Settle each noted gang, once what it is settled by is up to date."""
     records, has_quotas = state.records, state.records.quotas.is_used
     touched, state.call.touched = state.call.touched, {}
-    spares.drop_lost(state)
+    if state.spares.known:
+        spares.drop_lost(state)
     for gang in touched:
         if records.gangs.get(gang.key) is not gang:
             continue  # it was forgotten since it was noted

@@ -62,6 +62,16 @@ class Levels:
         found = (self._problem(*each) for each in _topologies(group.topology, group.roles, whose))
         return next(filter(None, found), "")
 
+    def problem_below(self, parent: PodGroup, child: PodGroup) -> str:
+        """Return why a child cannot be apart from its siblings; or ``""``. O(levels)."""
+        apart = None if parent.topology is None else parent.topology.apart
+        own = child.topology
+        if apart is None or own is None or own.key is None or not own.required:
+            return ""
+        if apart in self.chain(own.key):
+            return ""
+        return f"{own.key} is no {apart} nor a finer level, by which {parent.key} keeps it apart"
+
     def _problem(self, topology: Topology, whose: str) -> str:
         key, apart = topology.key, topology.apart
         pairs = [(key, topology.prefer, "is preferred", "")]

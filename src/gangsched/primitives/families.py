@@ -60,7 +60,10 @@ def _tree(
 
 
 def family_problem(
-    registry: PodGroupRegistry, root: GroupKey, unclear: Callable[[PodGroup], str]
+    registry: PodGroupRegistry,
+    root: GroupKey,
+    unclear: Callable[[PodGroup], str],
+    unclear_below: Callable[[PodGroup, PodGroup], str],
 ) -> str:
     """Return why the groups below a root cannot start, whatever their pods are; or ``""``.
 
@@ -68,6 +71,7 @@ def family_problem(
         registry: The groups.
         root: The root.
         unclear: Returns which constraint of a parent has no meaning; or ``""``.
+        unclear_below: Returns which constraint of a child has none below its parent; or ``""``.
     """
     spec = registry.spec(root)
     if spec is None:
@@ -79,6 +83,10 @@ def family_problem(
     first: dict[str, PodGroup] = {}
     for each in (spec, *_below(registry, spec)):
         problem = _own_problem(registry, each, unclear)
+        above = None if each.parent is None else registry.spec(each.parent)
+        found = "" if problem or above is None else unclear_below(above, each)
+        if found:
+            problem = f"pod group {each.key} has a constraint that is not known: {found}"
         if not problem and len(registry.above(each.key)) >= _MOST_LEVELS:
             problem = (
                 f"pod group {each.key} is {_MOST_LEVELS} groups of groups or more below {root}"

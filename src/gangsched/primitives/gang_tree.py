@@ -307,7 +307,7 @@ def _by_itself(child: SubGroup, level: str) -> SubGroup:
     if where is None:
         return evolve(child, within=Within(level))
     if where.required:
-        return child  # if that is a coarser level, the children are in different ones
+        return child  # it is of that level or of a finer one, or the family is held
     return evolve(child, within=evolve(where, level=level, required=True, prefer=where.level))
 
 

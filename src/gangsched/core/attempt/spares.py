@@ -77,7 +77,7 @@ def _is_gone(state: State, spare: Spare) -> bool:
 def drop_lost(state: State) -> None:
     """Keep no more room for groups that are in no gang any more. O(groups with room)."""
     known = state.spares.known
-    for key in [key for key in known if key not in state.records.gang_of] if known else ():
+    for key in [key for key in known if key not in state.records.gang_of]:
         for spare in [*known[key]]:
             _drop(state, key, spare)
 

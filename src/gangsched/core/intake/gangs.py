@@ -69,7 +69,8 @@ def grow_tree(state: State, gang: GangRecord) -> None:
     tree, problem = REGULAR, ""
     if infos and gang.is_tree:
         root = GroupKey(gang.key.removeprefix("tree:"))
-        problem = family_problem(registry, root, state.settings.levels.problem)
+        levels = state.settings.levels
+        problem = family_problem(registry, root, levels.problem, levels.problem_below)
         tree = family_tree(registry, root)
         for info in infos.values():
             info.above = registry.above(info.key)

@@ -5,8 +5,8 @@ members are in, and no other one may be there; of a leaf, each member. Members t
 whoever put them there.
 
 Rule:
-  R1  a domain of another level stands for all domains of the level that it has nodes in. So
-      children that may span racks, but not blocks, are in different blocks.
+  R1  a domain of a finer level stands for that of the level around it. No child has a coarser one:
+      such a family is held (``Levels.problem_below``).
 """
 
 from __future__ import annotations

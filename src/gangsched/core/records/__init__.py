@@ -307,7 +307,8 @@ class Records:
     def _come(self, record: PodRecord) -> None:
         self._on.setdefault(record.slot, {})[record.uid] = record
         self._use(record, 1)
-        self.tenancy.come(record)
+        if self.tenancy.levels:
+            self.tenancy.come(record)
         if self.counts.is_active or self.selections.stated:
             self._count(record)
 
@@ -333,7 +334,8 @@ class Records:
         if not on:
             del self._on[slot]
         self._use(record, -1)
-        self.tenancy.leave(record.uid, since)
+        if self.tenancy.levels:
+            self.tenancy.leave(record.uid, since)
         self.table.give(slot, record.needs, since)
 
     def _use(self, record: PodRecord, sign: int) -> None:
