@@ -15,6 +15,7 @@ from gangsched import (
     Quota,
     Scheduler,
     SchedulingUnit,
+    Topology,
     WhenBindFails,
     WhenBlocked,
     presets,
@@ -39,6 +40,7 @@ from support.history_steps import (
     Report,
     Restart,
 )
+from support.level_laws import HOST, LEVELS, LevelDriver
 from support.units import coscheduling, current
 from support.world import World
 
@@ -50,7 +52,11 @@ __all__ = [
     "decisions",
     "steps",
     "group_deeds",
+    "gangs_in_levels",
     "histories",
+    "level_histories",
+    "level_policies",
+    "level_steps",
     "node_deeds",
     "passes",
     "pod_changes",
@@ -82,6 +88,7 @@ class Policy:
     backfill: Backfill | None = None
     strict_priorities: bool = False
     quotas: tuple[Quota, ...] = ()
+    levels: tuple[str, ...] = ()
     together: bool = False
     """Whether events of one instant are handled in one call."""
 
@@ -104,6 +111,7 @@ class Policy:
             can_evict=self.when_bind_fails is WhenBindFails.RELEASE_AFTER_RETRIES or None,
             bind_retries=self.bind_retries,
             quotas=self.quotas,
+            levels=self.levels,
         )
 
     @property
@@ -114,7 +122,7 @@ class Policy:
 
     def world(self) -> World:
         """Return an empty world with a scheduler of this policy."""
-        driver = Driver(
+        driver = (LevelDriver if self.levels else Driver)(
             self.make, grouped=self.gangs, match=self.match_policy, together=self.together
         )
         driver.check_each = 1 if IS_DEEP else 4
@@ -173,6 +181,15 @@ steady_policies = policies.map(
 )
 """Policies by which a group that has started stays, and later members join it one by one."""
 
+level_policies = st.builds(
+    lambda policy, quotas: evolve(policy, gangs=True, levels=LEVELS, quotas=quotas),
+    all_policies,
+    st.sampled_from(
+        [(), (), (Quota(name="q", namespaces=["default"], hard={"cpu": 6, "gpu": 6}),)]
+    ),
+)
+"""Policies of schedulers that know levels."""
+
 _groups = st.integers(0, 3)
 _indices = st.integers(0, 11)
 _node = st.builds(
@@ -230,20 +247,18 @@ _fates = st.sampled_from([Fate.DONE] * 4 + [Fate.FAILED, Fate.LOST, Fate.LATE, F
 
 node_deeds = st.one_of(_node, _node, _node, st.builds(DropNode, st.integers(0, 5)))
 pod_deeds = st.one_of(_members(), _members(), _regular)
-group_deeds = st.one_of(
-    st.builds(
-        PutGroup,
-        group=_groups,
-        minimum=st.integers(1, 6),
-        timeout=st.sampled_from([None, None, 0, 1, 30]),
-        priority=st.sampled_from([None, None, None, 0, 1]),
-        cpu=st.sampled_from([0, 0, 0, 2, 4, 9]),
-        roles=_minima,
-        bundle=st.sampled_from([*[()] * 6, (0, 1), (1, 2), (0, 1, 3)]),
-        within_zone=st.sampled_from([None, None, None, None, True, True, False]),
-    ),
-    st.builds(DropGroup, _groups),
+_group = st.builds(
+    PutGroup,
+    group=_groups,
+    minimum=st.integers(1, 6),
+    timeout=st.sampled_from([None, None, 0, 1, 30]),
+    priority=st.sampled_from([None, None, None, 0, 1]),
+    cpu=st.sampled_from([0, 0, 0, 2, 4, 9]),
+    roles=_minima,
+    bundle=st.sampled_from([*[()] * 6, (0, 1), (1, 2), (0, 1, 3)]),
+    within_zone=st.sampled_from([None, None, None, None, True, True, False]),
 )
+group_deeds = st.one_of(_group, st.builds(DropGroup, _groups))
 bundle_deeds = st.builds(
     PutBundle,
     groups=st.sampled_from([(0, 1), (2, 1), (1, 2, 3), (0, 3)]),
@@ -338,6 +353,66 @@ def rivals(draw: st.DrawFn) -> tuple[HistoryStep, ...]:
     if draw(st.booleans()):
         found.append(PutPods(None, 1, cpu=cpu, priority=draw(st.integers(1, 3))))
     return (*found, draw(decisions))
+
+
+_topologies = st.sampled_from(
+    [
+        *(Topology("rack"), Topology("zone", prefer="rack"), Topology("rack", required=False)),
+        *(Topology(slices={"rack": 2}), Topology("zone", slices={"rack": 2, HOST: 1})),
+        *(Topology(slices={"rack": 2}, apart="rack"), Topology("zone", slices={HOST: 2})),
+        *(Topology(apart=HOST), Topology("zone", apart="rack"), Topology("rack", apart=HOST)),
+        *(Topology(exclusive="rack"), Topology(exclusive="zone"), Topology(exclusive=HOST)),
+        *(Topology("rack", exclusive="rack"), Topology(apart="rack", exclusive="rack")),
+        *(Topology("zone", balanced=True), Topology(slices={"rack": 2}, exclusive="zone")),
+    ]
+)
+_racks = st.sampled_from(["r", "r", "s", None])
+
+
+@st.composite
+def gangs_in_levels(draw: st.DrawFn) -> tuple[HistoryStep, ...]:
+    """Return steps that add or change a gang in levels, its numbered members, and a node."""
+    group, minimum = draw(_groups), draw(st.integers(1, 4))
+    members = PutPods(
+        group,
+        draw(st.integers(1, 4)),
+        cpu=draw(st.sampled_from([1, 1, 2])),
+        priority=group % 2,
+        number=draw(st.sampled_from([0, 0, 0, 1, 2])),
+    )
+    node = evolve(draw(_node), rack=draw(_racks), tainted=False, cordoned=False)
+    spec = PutGroup(
+        group, minimum, priority=draw(st.sampled_from([None, 1])), topology=draw(_topologies)
+    )
+    some: list[HistoryStep] = [spec, members, node]
+    return (*draw(st.permutations(some)), draw(decisions))
+
+
+def _numbered(pods: PutPods, number: int) -> PutPods:
+    return evolve(pods, number=number, role=None)
+
+
+level_steps: st.SearchStrategy[HistoryStep] = st.one_of(
+    *[st.builds(lambda node, rack: evolve(node, rack=rack), _node, _racks)] * 2,
+    *[st.builds(_numbered, _members(), st.integers(0, 4))] * 2,
+    st.builds(lambda spec, of: evolve(spec, topology=of, roles=()), _group, _topologies),
+    steps,
+)
+"""Any step, with nodes that change their rack, numbered members, and gangs in levels."""
+
+
+def level_histories(*, chapters: int = 5) -> st.SearchStrategy[list[HistoryStep]]:
+    """Return histories of gangs in levels that begin with nodes and a gang."""
+    begin = st.lists(
+        st.builds(lambda node, rack: evolve(node, rack=rack), _node, _racks), min_size=2, max_size=5
+    )
+    chapter = st.lists(level_steps, max_size=10)
+    scene = st.one_of(chapter, gangs_in_levels(), gangs_in_levels(), rivals())
+    return st.builds(
+        lambda first, rest: [*first, *(step for steps in rest for step in steps)],
+        begin,
+        st.tuples(*[scene] * chapters),
+    )
 
 
 def histories(

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
+from gangsched import Topology
 from support.driver import Fate
 
 
@@ -24,6 +25,7 @@ class PutNode:
     zone: str = "a"
     tainted: bool = False
     cordoned: bool = False
+    rack: str | None = None
 
 
 @frozen
@@ -35,7 +37,7 @@ class DropNode:
 
 @frozen
 class PutPods:
-    """Add equal pods, as members of a group if one is given."""
+    """Add equal pods, as members of a group if one is given, numbered from *number* on."""
 
     group: int | None = None
     count: int = 1
@@ -47,13 +49,15 @@ class PutPods:
     priority: int = 0
     gated: bool = False
     role: str | None = None
+    number: int | None = None
 
 
 @frozen
 class PutGroup:
     """Add or change a pod group.
 
-    ``within_zone`` is a required zone constraint if True, a preferred one if False.
+    ``within_zone`` is a required zone constraint if True, a preferred one if False; ``topology`` is
+    any other one.
     """
 
     group: int
@@ -64,6 +68,7 @@ class PutGroup:
     roles: tuple[tuple[str, int], ...] = ()
     bundle: tuple[int, ...] = ()
     within_zone: bool | None = None
+    topology: Topology | None = None
 
 
 @frozen

@@ -288,13 +288,13 @@ class LawOracle:
         While events are delayed, the old labels of a node are accepted, too.
         """
         topology = None if group.spec is None else group.spec.topology
-        if topology is None or not topology.required:
+        if topology is None or not topology.required or topology.key is None:
             return
         before, now = set[str | None](), list[set[str | None]]()
         for uid, member in group.members.items():
             name = member.bound if member.hold is None else member.hold.node
             if member.counts and name in self.account.nodes:
-                values = {node.labels.get(topology.key or "") for node in self.account.nodes[name]}
+                values = {node.labels.get(topology.key) for node in self.account.nodes[name]}
                 if uid in gone:
                     now.append(values)
                 else:

@@ -52,6 +52,7 @@ NAME = "pod-group.scheduling.sigs.k8s.io/name"
 MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
 LABEL = "scheduling.x-k8s.io/pod-group"
 ROLE = "pod-group.scheduling.sigs.k8s.io/role"
+NUMBER = "batch.kubernetes.io/job-completion-index"
 ROLES = (None, "ps", "worker", "evaluator")
 
 
@@ -87,7 +88,7 @@ class World:
                 if driver.cluster.node(name) is not None:
                     self._tell(NodeDeleted(name))
             case PutPods():
-                self._tell(*[PodAdded(self._pod(step)) for _ in range(step.count)])
+                self._tell(*[PodAdded(self._pod(step, n)) for n in range(step.count)])
             case PutGroup():
                 self._put_group(step)
             case PutBundle(groups, minimum):
@@ -182,14 +183,14 @@ class World:
         node = Node(
             name=name,
             allocatable=offers,
-            labels={"zone": step.zone},
+            labels={"zone": step.zone, **({} if step.rack is None else {"rack": step.rack})},
             taints=(Taint("reserved"),) if step.tainted else (),
             unschedulable=step.cordoned,
         )
         known = self.driver.cluster.node(name) is not None
         self._tell(NodeUpdated(node) if known else NodeAdded(node))
 
-    def _pod(self, step: PutPods) -> Pod:
+    def _pod(self, step: PutPods, after: int) -> Pod:
         self._pods += 1
         labels: dict[str, str] = {}
         if step.group is not None and step.minimum is not None:
@@ -198,6 +199,8 @@ class World:
             labels = {LABEL: f"g{step.group}"}
         if step.role is not None:
             labels[ROLE] = step.role
+        if step.number is not None:
+            labels[NUMBER] = str(step.number + after)
         return Pod(
             name=f"p{self._pods}",
             uid=PodUID(f"u{self._pods}"),
@@ -213,6 +216,7 @@ class World:
     def _put_group(self, step: PutGroup) -> None:
         key = group_key("default", f"g{step.group}")
         before = self.driver.cluster.pod_group(key)
+        near = None if step.within_zone is None else Topology("zone", step.within_zone)
         group = PodGroup(
             name=f"g{step.group}",
             min_available=max(step.minimum, sum(count for _role, count in step.roles)),
@@ -221,7 +225,7 @@ class World:
             min_resources={"cpu": step.cpu},
             priority=step.priority,
             bundle=tuple(group_key("default", f"g{group}") for group in step.bundle),
-            topology=None if step.within_zone is None else Topology("zone", step.within_zone),
+            topology=step.topology or near,
             created_at=self.driver.now if before is None else before.created_at,
         )
         self._tell(PodGroupAdded(group) if before is None else PodGroupUpdated(group))
