@@ -206,6 +206,8 @@ class Tenancy:
     def check(self, on_nodes: Iterable[PodRecord], holds: Iterable[Hold]) -> None:
         """Count all pods a second time. O(pods + nodes)."""
         pods: dict[_Place, Counter[_Tenant]] = {}
+        if not self.levels and not (self._counted or self._pods or self._marks):
+            return
         asked = [(self.asks(record), record.slot) for record in on_nodes]
         asked += [(hold.asks, hold.slot) for hold in holds if hold.asks is not None]
         for asks, slot in asked:
