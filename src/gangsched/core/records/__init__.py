@@ -291,6 +291,7 @@ class Records:
         if before is None and node is not None:
             self._count_holders(table.slots[name])
         if self.tenancy.levels and slot is not None:
+            self.tenancy.forget_node(slot)
             self.tenancy.move(self.holders(slot), [h for h in self.holds if h.slot == slot])
         if self.tenancy.levels and node is not None:
             self.tenancy.node_changed(table.slots[name])

@@ -12,8 +12,7 @@ the name that its gang has now; and each node has the marks that follow.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import TypeAlias, final
 
 from gangsched.core.nodes.domains import Domain
@@ -48,7 +47,7 @@ class Tenancy:
         levels: The levels that are counted.
     """
 
-    __slots__ = ("_counted", "_given", "_marks", "_pods", "_table", "_wants", "levels")
+    __slots__ = ("_counted", "_given", "_marks", "_of_slot", "_pods", "_table", "_wants", "levels")
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -56,7 +55,8 @@ class Tenancy:
         self._given: frozenset[str] = frozenset()
         self._wants: dict[str, frozenset[str]] = {}
         self._counted: dict[PodUID | Hold, list[tuple[_Place, _Tenant]]] = {}
-        self._pods: dict[_Place, Counter[_Tenant]] = {}
+        self._pods: dict[_Place, dict[_Tenant, int]] = {}
+        self._of_slot: dict[int, tuple[_Place, ...]] = {}
         self._marks: dict[_Place, Mark] = {}
 
     def watch(self, levels: Levels) -> None:
@@ -91,6 +91,7 @@ class Tenancy:
         new = sorted(wanted.difference(self.levels))
         for level in new:
             self.levels.append(level)
+            self._of_slot.clear()
             self._mark(range(len(self._table.nodes)), level)
         self._want(gang, wanted)
         if self.levels:
@@ -114,6 +115,7 @@ class Tenancy:
             place = self.levels.index(level)
             self._table.mark(range(len(self._table.nodes)), place, None)
             del self.levels[place]
+            self._of_slot.clear()
             for what, counted in self._counted.items():
                 self._counted[what] = [each for each in counted if each[0][0] != level]
             self._pods = {each: some for each, some in self._pods.items() if each[0] != level}
@@ -139,20 +141,27 @@ class Tenancy:
             self._count(hold, hold.asks, hold.slot)
 
     def _count(self, what: PodUID | Hold, asks: Asks, slot: int) -> None:
-        self._counted[what] = [*self._places(asks, slot)]
-        for place, tenant in self._counted[what]:
-            pods = self._pods.setdefault(place, Counter())
-            pods[tenant] += 1
-            if pods[tenant] == 1:
+        if asks.is_resident:
+            return
+        places = self._of_slot.get(slot)
+        if places is None:
+            places = self._of_slot[slot] = self._places(slot)
+        name, counted = asks.gang or SOMEBODY, self._counted.setdefault(what, [])
+        for place in places:
+            tenant = (name, place[0] in asks.levels)
+            counted.append((place, tenant))
+            pods = self._pods.get(place)
+            if pods is None:
+                pods = self._pods[place] = {}
+            number = pods[tenant] = pods.get(tenant, 0) + 1
+            if number == 1:
                 self._look(place)
 
-    def _places(self, asks: Asks, slot: int) -> Iterator[tuple[_Place, _Tenant]]:
-        """Yield the domains in which a pod on a node counts, and as whose."""
-        name, around = asks.gang or SOMEBODY, self._table.domains.around
-        for level in self.levels if not asks.is_resident else ():
-            domain = around(slot, level)
-            if domain is not None:
-                yield (level, domain), (name, level in asks.levels)
+    def _places(self, slot: int) -> tuple[_Place, ...]:
+        """Return the domains that have a node."""
+        around = self._table.domains.around
+        found = [(level, around(slot, level)) for level in self.levels]
+        return tuple([(level, domain) for level, domain in found if domain is not None])
 
     def leave(self, what: PodUID | Hold, since: int = 0) -> None:
         """Count a pod or a hold no longer, if it is counted. O(levels), as ``come``.
@@ -171,16 +180,21 @@ class Tenancy:
                 self._look(place, since)
 
     def node_changed(self, slot: int) -> None:
-        """Mark a node that was added or changed; its pods are counted by the caller. O(levels)."""
+        """Mark a node that was added or changed. O(levels)."""
+        self.forget_node(slot)
         for level in self.levels:
             self._mark((slot,), level)
+
+    def forget_node(self, slot: int) -> None:
+        """Forget where a node was; the caller counts again what is there."""
+        self._of_slot.pop(slot, None)
 
     def _look(self, place: _Place, since: int | None = None) -> None:
         """Mark the nodes of a domain if it has another tenant or owner."""
         level, domain = place
         if not any(level in wanted for wanted in self._wants.values()):
             since = None  # who is there keeps nobody out
-        mark = _mark_of(level, self._pods.get(place, Counter()))
+        mark = _mark_of(level, self._pods.get(place, {}))
         if mark != self._marks.get(place, Mark(level)):
             if mark == Mark(level):
                 del self._marks[place]
@@ -205,14 +219,16 @@ class Tenancy:
 
     def check(self, on_nodes: Iterable[PodRecord], holds: Iterable[Hold]) -> None:
         """Count all pods a second time. O(pods + nodes)."""
-        pods: dict[_Place, Counter[_Tenant]] = {}
+        pods: dict[_Place, dict[_Tenant, int]] = {}
         if not self.levels and not (self._counted or self._pods or self._marks):
             return
         asked = [(self.asks(record), record.slot) for record in on_nodes]
         asked += [(hold.asks, hold.slot) for hold in holds if hold.asks is not None]
         for asks, slot in asked:
-            for place, tenant in self._places(asks, slot):
-                pods.setdefault(place, Counter())[tenant] += 1
+            for place in () if asks.is_resident else self._places(slot):
+                tenant = (asks.gang or SOMEBODY, place[0] in asks.levels)
+                some = pods.setdefault(place, {})
+                some[tenant] = some.get(tenant, 0) + 1
         marks = {place: _mark_of(place[0], some) for place, some in pods.items()}
         if pods != self._pods or marks != self._marks:
             raise InternalError(f"tenants are {pods}, and not {self._pods}")
@@ -222,7 +238,7 @@ class Tenancy:
                 raise InternalError(f"{node.name} is marked {self._table.marks_of(slot)}")
 
 
-def _mark_of(level: str, pods: Counter[_Tenant]) -> Mark:
+def _mark_of(level: str, pods: Collection[_Tenant]) -> Mark:
     names = {name for name, _owns in pods}
     owners = sorted(name for name, owns in pods if owns)
     tenant = SOMEBODY if len(names) > 1 else next(iter(names), "")
