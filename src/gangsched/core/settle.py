@@ -409,7 +409,8 @@ def _strayed(state: State, gang: GangRecord) -> str:
             return f"belongs within one {level} now"
     if gang.tree.has_apart and not gang.is_started and are_beside(gang, state.table):
         return "its members belong apart now"
-    asked = ((state.records.tenancy.asks(r), r.slot) for r in gang.waiting.values())
+    waiting = gang.waiting.values() if gang.tree.exclusive_leaves else ()
+    asked = ((state.records.tenancy.asks(r), r.slot) for r in waiting)
     marks = state.table.marks_of
     found = (asks.refused(marks(slot)) for asks, slot in asked if asks.levels)
     reason = next(filter(None, found), "")

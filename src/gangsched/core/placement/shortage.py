@@ -47,11 +47,12 @@ def _in_domains(task: Task, sub: SubGroup, level: str) -> Shortage | None:
 
     Also None if no member fits on any node: then the domains are not the reason.
     """
-    classes, pinned = _classes(task, sub), task.pinned(sub)
-    needed = max(task.lacking(sub), least_needed(sub, task.lacking))
+    classes, needed, pinned = _classes(task, sub), task.lacking(sub), task.pinned(sub)
     if pinned == []:
         return None  # nodes say that no domain is known
     most, best = _best_domain(task, sub, classes)
+    if best is None:  # else those below say more of what their parts need
+        needed = max(needed, least_needed(sub, task.lacking))
     if most >= needed or not any(pod_class.memo.total for pod_class in classes):
         return None
     is_bundle = len(task.gang.infos) > 1 and sub.key in task.gang.infos
