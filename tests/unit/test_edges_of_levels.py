@@ -287,7 +287,9 @@ def test_preemptor_is_woken_by_another_node_of_a_rack_that_others_have() -> None
     assert [each.uid for each in host.effects if isinstance(each, Evict)] == ["default/g-0"]
 
 
-@pytest.mark.parametrize("topology", [APART, Topology(exclusive="rack")])
+@pytest.mark.parametrize(
+    "topology", [APART, Topology(slices={"rack": 1}, apart="rack"), Topology(exclusive="rack")]
+)
 def test_members_that_wait_where_they_may_not_any_more_give_their_nodes_back(
     topology: Topology,
 ) -> None:
@@ -452,3 +454,54 @@ def test_reason_of_a_role_that_is_apart_within_a_block() -> None:
     host.decide()
     reason = "at most 2 of 3 members of role w fit within block=b0, no two in one rack"
     assert reason in host.why("x")
+
+
+# Who is in a domain, and what is matched ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list("abcdefgh"))
+def test_member_stays_out_of_its_rack_once_another_scheduler_put_a_pod_there(name: str) -> None:
+    """Whichever of the two comes first in a set of names."""
+    host = Host("4 b0/r0")
+    host.add(name, 1, topology=Topology(exclusive="rack"))
+    host.tell(PodAdded(evolve(make_pod("stranger", cpu=1), node_name=NodeName("n0"))))
+    assert host.again(f"{name}-1", f"{name}-0") == []
+    assert "1 node(s) within a rack with pods of others" in host.why(f"{name}-1")
+
+
+def test_daemons_go_to_a_rack_that_a_gang_has_for_itself() -> None:
+    host = Host("4 b0/r0")
+    host.add("x", 1, topology=Topology(exclusive="rack"))
+    host.tell(PodAdded(evolve(make_pod("d", cpu=1), controller="apps/v1/DaemonSet/logs")))
+    assert host.decide() == ["d"]
+    assert host.again("x-1", "x-0") == ["x-1"]
+
+
+def test_rack_that_two_gangs_have_for_themselves_after_a_move_takes_nobody_else() -> None:
+    host = Host("4 b0/r0", "4 b0/r1")
+    for name in "xy":
+        host.add(name, 1, topology=Topology(exclusive="rack"))
+    host.tell(NodeUpdated(host.node(1, "4 b0/r0")))
+    assert host.pod("other") == []
+    assert "2 node(s) within a rack that another gang has for itself" in host.why("other")
+
+
+def test_unlike_members_that_are_apart_are_counted_as_they_fit_best() -> None:
+    """The pod with a choice between two nodes leaves the small one to those that need it."""
+    host = Host()
+    for number, (cpu, kinds) in enumerate([(1, "ab"), (2, "a"), (2, "a"), (2, "b")]):
+        node = host.node(number, f"{cpu} b0/r{number}")
+        labels = {**node.labels, **dict.fromkeys(kinds, "yes")}
+        host.tell(NodeAdded(evolve(node, labels=labels)))
+    host.tell(PodGroupAdded(PodGroup(name="x", min_available=5, topology=APART)))
+    for number, kind in enumerate("baaaa"):
+        pod = make_pod(f"x-{number}", group="x", cpu=1)
+        host.tell(PodAdded(evolve(pod, node_selector={kind: "yes"})))
+    host.decide()
+    assert "at most 4 of 5 members fit, no two in one rack" in host.why("x")
+
+
+def test_member_that_is_apart_takes_the_rack_with_the_least_room() -> None:
+    host = Host("3 b0/r0", "1 b0/r1", "2 b0/r2")
+    host.add("x", 2, topology=APART)
+    assert {host.on(f"x-{n}") for n in range(2)} == {"n1", "n2"}
