@@ -155,6 +155,7 @@ GROUP: Final[Mapping[str, tuple[Any, ...]]] = {
         (LabelledRole("worker", LabelSelector({"app": "a"})),),
         (LabelledRole("driver"),),
     ),
+    "spares": (0, 1, 3),
     "unmodelled": ((), ("spec.unknown",)),
 }
 NODE: Final[Mapping[str, tuple[Any, ...]]] = {
