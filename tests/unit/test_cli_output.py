@@ -70,8 +70,8 @@ def test_report_names_its_inputs_with_their_hashes_and_the_version(
     assert found["version"] == __version__
     assert [tuple(each.values()) for each in found["inputs"]] == [
         ("trace", "t.csv.gz", None, sha256("t.csv.gz")),
-        ("nodes", "n.csv", None, sha256("n.csv")),
         ("manifest", "-", 60.0, sha256("pod.yaml")),
+        ("nodes", "n.csv", None, sha256("n.csv")),
         ("config", "c.yaml", None, sha256("c.yaml")),
     ]
     words = ("--trace", "t.csv.gz", "--nodes", "2x4", "--policy", "gang", "--config", "c.yaml")

@@ -320,7 +320,7 @@ def test_field_that_is_not_taken_over_is_noted(document: dict[str, Any], note: s
 
 
 @pytest.mark.parametrize("kind", ["Job", "PyTorchJob", "Pod"])
-def test_topology_of_another_scheduler_is_noted_but_for_a_bound_pod(kind: str) -> None:
+def test_topology_that_only_a_group_can_have_holds_a_pod_in_none(kind: str) -> None:
     key = "kueue.x-k8s.io/podset-required-topology"
     template = {"metadata": {"name": "j", "annotations": {key: "rack"}}, **GPU}
     document = {
@@ -328,10 +328,8 @@ def test_topology_of_another_scheduler_is_noted_but_for_a_bound_pod(kind: str) -
         "PyTorchJob": _job("PyTorchJob", pytorchReplicaSpecs={"Worker": {"template": template}}),
         "Pod": {"apiVersion": "v1", "kind": "Pod", **template},
     }[kind]
-    (note,) = _notes(document)
-    assert f"metadata.annotations[{key}] is not simulated: the field schedulingC" in note
-    if kind == "Pod":
-        assert _notes(document | {"spec": {**GPU["spec"], "nodeName": "node-0"}}) == []
+    (note,) = _load(document).skipped
+    assert note.endswith(f"metadata.annotations.{key} (of a pod in no group): held")
 
 
 def test_what_only_follows_a_failure_is_noted_if_a_pod_fails() -> None:

@@ -196,7 +196,6 @@ def test_unknown_part_of_a_known_field_of_a_group_holds_its_pods(
         ("total-number", "4", False),
         ("waiting-time", "30s", False),
         ("groups", '["default/p"]', False),
-        ("network-topology-spec", "{}", True),
     ],
 )
 @pytest.mark.parametrize(

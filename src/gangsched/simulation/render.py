@@ -146,10 +146,15 @@ def _levels(summary: Summary) -> Iterator[tuple[str, str]]:
     for level, figures in summary.levels.items():
         counts = figures.domains_of_gangs
         of = f", of the {counts.count} of several pods that started" if counts.count else "none"
-        yield f"{level} per gang", f"{_figures(counts, '{:.4g}'.format)}{of}"
+        yield f"{level} per gang", f"{_figures(counts, _number)}{of}"
         if name in figures.whole_share:
             share = share_text(figures.whole_share[name])
             yield "  whole", f"{share} of the free {name} was in empty domains"
+
+
+def _number(value: float) -> str:
+    """Return a number with two decimals at the most: ``1.5``, ``2``."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def kinds_of_jobs(summary: Summary) -> list[tuple[str, Counts]]:
