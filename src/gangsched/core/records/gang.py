@@ -208,7 +208,7 @@ class GangRecord:
         self.members: dict[PodUID, PodRecord] = {}
         self.pending: dict[PodUID, PodRecord] = {}
         self.waiting: dict[PodUID, PodRecord] = {}
-        self.classes_of = 0
+        self.classes_of: int = 0
         self.place = QueuePlace.NOWHERE
         self.account = ""
         self.sort_key: tuple[Any, ...] = ()
