@@ -24,7 +24,7 @@ A fact never asks a policy; a settlement never reads an event.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from gangsched.core.admission import accounts, restarts
 from gangsched.core.admission.lacking import rests
@@ -39,7 +39,8 @@ from gangsched.core.attempt.pending_members import (
 from gangsched.core.attempt.waiting_members import recheck
 from gangsched.core.moves import attempt_steps, lost_nodes, notices, pod_ends
 from gangsched.core.moves.rejection import apply_verdict, reject
-from gangsched.core.placement.apart import are_beside
+from gangsched.core.nodes.domains import Domain
+from gangsched.core.placement.apart import Apart
 from gangsched.core.preemption import nominations
 from gangsched.core.queue.demand import Demand
 from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace
@@ -48,7 +49,7 @@ from gangsched.events import GroupRemoved
 from gangsched.model import GroupKey
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.families import waits_for
-from gangsched.primitives.gang_tree import HOST
+from gangsched.primitives.gang_tree import HOST, SubGroup
 from gangsched.primitives.group_info import PodGroupInfo
 
 __all__ = ["cannot_fit", "lacks_reason", "settle_all"]
@@ -391,23 +392,12 @@ def _not_admit(state: State, gang: GangRecord, denied: _Denied, before: str) -> 
 
 def _strayed(state: State, gang: GangRecord) -> str:
     """Return why waiting members cannot start where they wait, by their topology; or ``""``."""
-    for tree in gang.tree.constrained:
-        assert tree.within is not None
-        if not tree.within.required or tree.within.level == HOST or gang.is_started:
-            continue
-        level = tree.within.level
-        keys = {leaf.key for leaf in tree.leaves}
-        held, bound = set[Any](), set[Any]()
-        for record in gang.members.values():
-            if record.leaf in keys and record.slot >= 0:
-                path = state.table.domains.around(record.slot, level)
-                if record.state is MemberState.WAITING:
-                    held.add(path)
-                elif record.state is MemberState.ASSIGNED and path is not None:
-                    bound.add(path)
-        if not (held <= bound if bound else len(held) <= 1 and None not in held):
-            return f"belongs within one {level} now"
-    if gang.tree.has_apart and not gang.is_started and are_beside(gang, state.table):
+    for tree in () if gang.is_started else gang.tree.constrained:
+        within = tree.within
+        assert within is not None
+        if within.required and within.level != HOST and _spans_domains(state, gang, tree):
+            return f"belongs within one {within.level} now"
+    if gang.tree.has_apart and not gang.is_started and Apart(gang, state.table, ()).is_broken():
         return "its members belong apart now"
     waiting = gang.waiting.values() if gang.tree.exclusive_leaves else ()
     asked = ((state.records.tenancy.asks(r), r.slot) for r in waiting)
@@ -415,6 +405,21 @@ def _strayed(state: State, gang: GangRecord) -> str:
     found = (asks.refused(marks(slot)) for asks, slot in asked if asks.levels)
     reason = next(filter(None, found), "")
     return f"belongs elsewhere now: {reason}" if reason else ""
+
+
+def _spans_domains(state: State, gang: GangRecord, tree: SubGroup) -> bool:
+    """Return whether waiting members are in no domain with those that are bound, or in several."""
+    assert tree.within is not None
+    keys = {leaf.key for leaf in tree.leaves}
+    held, bound = set[Domain | None](), set[Domain | None]()
+    for record in gang.members.values():
+        if record.leaf in keys and record.slot >= 0:
+            path = state.table.domains.around(record.slot, tree.within.level)
+            if record.state is MemberState.WAITING:
+                held.add(path)
+            elif record.state is MemberState.ASSIGNED and path is not None:
+                bound.add(path)
+    return not (held <= bound if bound else len(held) <= 1 and None not in held)
 
 
 def _reject_refused(state: State) -> None:

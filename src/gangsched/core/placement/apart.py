@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, final
 
-from attrs import frozen
-
 from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import Domain
 from gangsched.core.nodes.node_table import NodeTable
@@ -23,7 +21,7 @@ from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import HOLDING
 
-__all__ = ["Apart", "OfItsOwn", "are_beside", "one_each", "owned_by"]
+__all__ = ["Apart", "one_each", "owned_by"]
 
 _Owners: TypeAlias = dict[tuple[str, Domain], str]
 """By the key of what states the level, and a domain of it, the key of the child that is there."""
@@ -59,23 +57,16 @@ class Apart:
         self._owners: _Owners | None = None
         self._seen = 0
 
-    @property
-    def running(self) -> list[PodRecord]:
-        """The members that hold nodes. O(members)."""
-        members = self._gang.members.values()
-        return [r for r in members if r.state in HOLDING and r.slot >= 0]
-
-    def is_shared(self, member: PodRecord) -> bool:
-        """Return whether another child has a domain of a running member, or another member."""
-        owners = self._owned()
-        for tree, child in self._of_leaf.get(member.leaf, ()):
-            mine = self._across(member.slot, tree)
-            if any(owners[tree.key, each] != child for each in mine):
-                return True
-            leaf = tree.key == child
-            others = [r for r in self.running if leaf and r is not member and r.leaf == child]
-            if any(not mine.isdisjoint(self._across(r.slot, tree)) for r in others):
-                return True
+    def is_broken(self) -> bool:
+        """Return whether members that hold nodes share a domain though they belong apart."""
+        owners: _Owners = {}
+        for record, slot in self._running():
+            for tree, child in self._of_leaf.get(record.leaf, ()):
+                # of a leaf, each member has a domain to itself
+                owner = record.uid if tree.key == child else child
+                for each in self._across(slot, tree):
+                    if owners.setdefault((tree.key, each), owner) != owner:
+                        return True
         return False
 
     def forget(self) -> None:
@@ -118,6 +109,18 @@ class Apart:
             return list(here)
         return [each for each in here if taken.isdisjoint(self._across(each, leaf))]
 
+    def first_in_each(self, domains: Iterable[Domain], tree: SubGroup) -> list[Domain]:
+        """Return of each domain that a child has for itself the first one that is part of it."""
+        firsts: dict[frozenset[Domain], Domain] = {}
+        for each in domains:
+            firsts.setdefault(self._across(each, tree), each)
+        return [*firsts.values()]
+
+    def _running(self) -> list[tuple[PodRecord, int]]:
+        """Return the members that hold nodes, and those. O(members)."""
+        members = self._gang.members.values()
+        return [(r, r.slot) for r in members if r.state in HOLDING and r.slot >= 0]
+
     def _across(self, domain: Domain, tree: SubGroup) -> frozenset[Domain]:
         return self._table.domains.across(domain, tree.apart or "")
 
@@ -127,7 +130,7 @@ class Apart:
         if owners is None:
             owners = self._owners = {}
             self._seen = 0
-            self._note(owners, [(record, record.slot) for record in self.running])
+            self._note(owners, self._running())
         self._note(owners, placed[self._seen :])
         self._seen = len(placed)
         return owners
@@ -144,29 +147,6 @@ def owned_by(gang: GangRecord, table: NodeTable) -> tuple[object, ...]:
     if not gang.tree.has_apart:
         return ()
     return tuple(sorted(Apart(gang, table, ())._owned().items(), key=str))
-
-
-def are_beside(gang: GangRecord, table: NodeTable) -> bool:
-    """Return whether members that hold nodes are in one domain though they belong apart."""
-    apart = Apart(gang, table, ())
-    return any(apart.is_shared(record) for record in apart.running)
-
-
-@final
-@frozen
-class OfItsOwn:
-    """Where one more member of a leaf may be: the domains of a level that have no other one."""
-
-    level: str
-    domains: Sequence[Domain]
-
-    def slots(self, table: NodeTable) -> set[int]:
-        """Return the nodes in the domains. O(nodes there)."""
-        return {slot for domain in self.domains for slot in table.domains.slots(domain)}
-
-    def reason(self, _table: NodeTable) -> str:
-        """Return why nodes refuse the member that are in none of the domains."""
-        return f"node(s) not within a {self.level} that no other member has"
 
 
 def one_each(

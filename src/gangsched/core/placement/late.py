@@ -20,7 +20,6 @@ from gangsched.core.evaluation.pod_class import Late, PodClass
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.nodes.hold import Hold
 from gangsched.core.nodes.views import NodeView, NodeViews
-from gangsched.core.placement.apart import OfItsOwn
 from gangsched.core.placement.late_scores import prepared, totals
 from gangsched.core.placement.pinned import Limit
 from gangsched.core.records.gang import PodRecord
@@ -281,7 +280,7 @@ def ordered_slots(
 
 
 def diagnosis(
-    record: PodRecord, cycle: CycleState, views: NodeViews, limit: Limit | OfItsOwn | None = None
+    record: PodRecord, cycle: CycleState, views: NodeViews, limit: Limit | None = None
 ) -> Diagnosis:
     """Return why no node takes a pod. O(nodes) with late plugins or a limit.
 

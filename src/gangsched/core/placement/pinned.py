@@ -24,15 +24,17 @@ __all__ = ["Limit", "holding_by_leaf", "name_of", "pinned_to"]
 @final
 @frozen
 class Limit:
-    """Where the running members of a gang keep another one: the domains of a level; none for none.
+    """Where the other members of a gang keep one: the domains of a level; none for none.
 
     Attributes:
         level: The level.
-        domains: Its domains that have a running member.
+        domains: Its domains that have a running member, or those that have none.
+        is_apart: Whether they are those that have none.
     """
 
     level: str
     domains: tuple[Domain, ...]
+    is_apart: bool = False
 
     def slots(self, table: NodeTable) -> set[int]:
         """Return the nodes in the domains. O(nodes there)."""
@@ -40,7 +42,9 @@ class Limit:
 
     def reason(self, table: NodeTable) -> str:
         """Return why nodes refuse the member that are in none of the domains."""
-        if not self.domains:
+        if self.is_apart:
+            where = f"a {self.level} that no other member has"
+        elif not self.domains:
             where = f"the {self.level} of its members, whose nodes have no such label"
         else:
             values = (name_of(table, domain) for domain in self.domains)

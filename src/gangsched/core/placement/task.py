@@ -21,7 +21,7 @@ from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.nodes.node_table import NodeTable
 from gangsched.core.nodes.views import NodeViews
 from gangsched.core.placement import late
-from gangsched.core.placement.apart import Apart, OfItsOwn, one_each
+from gangsched.core.placement.apart import Apart, one_each
 from gangsched.core.placement.fill import (
     best_nodes,
     evenly,
@@ -311,12 +311,12 @@ class Task:
             cycle = self._told_cycle(record)
             self.diagnosis = late.diagnosis(record, cycle, self._views, limit)
 
-    def _limit(self, leaf: str) -> Limit | OfItsOwn | None:
+    def _limit(self, leaf: str) -> Limit | None:
         """Return where the other members keep a member of a leaf; None if they do not."""
-        found: Limit | OfItsOwn | None = None
+        found: Limit | None = None
         of = next((each for each in self.gang.tree.leaves if each.key == leaf), None)
         if of is not None and of.apart is not None:
-            return OfItsOwn(of.apart, self.apart.unowned(of, EVERYWHERE))
+            return Limit(of.apart, tuple(self.apart.unowned(of, EVERYWHERE)), is_apart=True)
         for tree in self.gang.tree.constrained:
             within = tree.within
             if within is None or not within.required or leaf not in {x.key for x in tree.leaves}:

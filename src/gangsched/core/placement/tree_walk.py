@@ -112,24 +112,34 @@ def _plan(task: Task, tree: SubGroup, domain: Domain) -> dict[str, Domain]:
         domains = [d for d in domains if task.apart.is_left(cuts[0], d, {})]
     has = Counter(d for cut in tree.cuts for d in task.pinned(cut, domain) or ())
     room = {d: capacity(pod_class, d, tree.slices) // size for d in dict.fromkeys((*has, *domains))}
+    found = _domains_of_slices(task, tree, len(cuts), room, has)
+    return {cut.key: each for cut, each in zip(cuts, found, strict=False)}
+
+
+def _domains_of_slices(
+    task: Task, tree: SubGroup, number: int, room: dict[Domain, int], has: Counter[Domain]
+) -> list[Domain]:
+    """Return a domain for each slice: the fewest, an equal number in each, or all different.
+
+    Args:
+        task: The members.
+        tree: The sub group that is cut.
+        number: How many of its slices have no domain.
+        room: How many slices a domain takes.
+        has: How many of its slices a domain has.
+    """
+    if any(leaf.key in task.balanced for leaf in tree.leaves) and tree.apart is None:
+        return [d for d, n in evenly(number, room, has, task.name) for _ in range(n)]
     sized: list[tuple[int, object, Domain]] = [
-        (room[d], task.name(d), d) for d in domains if room[d] and d not in has
+        (some, task.name(d), d) for d, some in room.items() if some and d not in has
     ]
     sized.sort(key=lambda each: (each[0], each[1]))
-    found: list[Domain] = []
-    if tree.apart is not None:
-        # one slice in each, the tightest first
-        units: dict[frozenset[Domain], Domain] = {}
-        for _room, _name, each in sized:
-            units.setdefault(task.table.domains.across(each, tree.apart), each)
-        found += units.values()
-    elif any(leaf.key in task.balanced for leaf in tree.leaves):
-        found += [d for d, n in evenly(len(cuts), room, has, task.name) for _ in range(n)]
-    else:
-        found += [d for d in has for _ in range(room[d])]
-        for each, number in fewest(sized, max(len(cuts) - len(found), 0)):
-            found += [each] * number
-    return {cut.key: each for cut, each in zip(cuts, found, strict=False)}
+    if tree.apart is not None:  # the tightest first
+        return task.apart.first_in_each((each for _room, _name, each in sized), tree)
+    found = [d for d in has for _ in range(room[d])]
+    for each, some in fewest(sized, max(number - len(found), 0)):
+        found += [each] * some
+    return found
 
 
 def _like_slices(task: Task, tree: SubGroup) -> tuple[PodClass, list[SubGroup]] | None:
@@ -308,25 +318,32 @@ def _fitting(
     is_choice = len(found) > 1  # else how good it is does not matter
     like = _like_slices(task, tree) if is_choice else None
     for domain in found:
-        total = 0
-        for classes, least, _number in demands:
-            fits = [(c.memo.within(domain), n) for c, n in classes]
-            if sum(min(most, n) for most, n in fits) < least:
-                break
-            total += sum(most for most, _n in fits)
-        else:
-            name = task.table.names[domain] if isinstance(domain, int) else domain
-            few = [_fewest(task, demands, domain, below) for below in gather if is_choice]
-            if like is not None:
-                planned = _plan(task, tree, domain).values()
-                # a short slice may fit where no whole one does
-                if len(planned) < len(like[1]) - 1:
-                    continue
-                few.append(len({*planned}))
-            is_empty = task.records.tenancy.is_empty(domain)
-            ranked.append((-min(total, wanted), few, total, is_empty, name, domain))
+        total = _takes(demands, domain)
+        if total is None:
+            continue
+        name = task.table.names[domain] if isinstance(domain, int) else domain
+        few = [_fewest(task, demands, domain, below) for below in gather if is_choice]
+        if like is not None:
+            planned = _plan(task, tree, domain).values()
+            # a short slice may fit where no whole one does
+            if len(planned) < len(like[1]) - 1:
+                continue
+            few.append(len({*planned}))
+        is_empty = task.records.tenancy.is_empty(domain)
+        ranked.append((-min(total, wanted), few, total, is_empty, name, domain))
     for *_rank, domain in sorted(ranked, key=lambda each: each[:5]):
         yield domain, gather
+
+
+def _takes(demands: _Demands, domain: Domain) -> int | None:
+    """Return how many members a domain takes, if each were alone; None if it is too small."""
+    total = 0
+    for classes, least, _number in demands:
+        fits = [(c.memo.within(domain), n) for c, n in classes]
+        if sum(min(most, n) for most, n in fits) < least:
+            return None
+        total += sum(most for most, _n in fits)
+    return total
 
 
 def _fewest(task: Task, demands: _Demands, domain: Domain, level: str) -> int:
