@@ -59,28 +59,46 @@ def search(
     if sum(1 for _ in tree.sub_groups()) > _MOST_PARTS:
         task.gave_up = True
         return False
-    left, point, is_placed = budget, task.save(), False
+    left, is_placed = budget, False
     for keys, domains in _ways(task, tree, under):
         if left <= 0:
             break
         if domains is None:
             left -= 1
             continue
-        steps, is_placed = 0, True
-        if not (asks_late and is_like):  # of like members, counting was exact
-            steps, is_placed = _Problem(task, keys, domains).solve(left)
-            task.is_most_exact &= is_placed
-        left = max(left - steps - 1, 0)
-        if is_placed and asks_late:
-            task.restore(point)
-            steps, is_placed = explore(task, keys, domains, left)
-            left -= steps
+        left, is_placed = _try(task, keys, domains, left, is_like=is_like, asks_late=asks_late)
         if is_placed:
             task.chosen.update(domains)
             break
     task.steps += budget - left
     task.gave_up |= not is_placed and left <= 0
     return is_placed
+
+
+def _try(
+    task: Task,
+    keys: frozenset[str],
+    domains: dict[str, Domain],
+    left: int,
+    *,
+    is_like: bool,
+    asks_late: bool,
+) -> tuple[int, bool]:
+    """Place the minima of some sub groups in given domains.
+
+    Returns:
+        The steps that are left of *left*, and whether the minima are placed.
+    """
+    point, steps, is_placed = task.save(), 0, True
+    if not (asks_late and is_like):  # of like members, counting was exact
+        steps, is_placed = _Problem(task, keys, domains).solve(left)
+        task.is_most_exact &= is_placed
+    left = max(left - steps - 1, 0)
+    if is_placed and asks_late:
+        task.restore(point)
+        steps, is_placed = explore(task, keys, domains, left)
+        left -= steps
+    return left, is_placed
 
 
 def explain(
