@@ -50,19 +50,30 @@ def review(state: State, gang: GangRecord) -> None:
         if not (members and info.was_scheduled):
             wanted = 0
         like = _like_most(members) if wanted else None
-        for spare in [*state.spares.known.get(key, ())]:
-            if like is None or spare.requests != like.pod.requests or _is_gone(state, spare):
-                _drop(state, key, spare)
-        for spare in state.spares.known.get(key, [])[wanted:]:
-            _drop(state, key, spare)
+        _drop_unfit(state, key, like, wanted)
         _charge(state, gang, key)
-        lacking = wanted - len(state.spares.known.get(key, ()))
-        if like is not None and lacking > 0 and not gang.pending:
-            allowance = Allowance(state, gang, starts=False)
-            for slot in _room(state, gang, like, lacking):
-                if allowance.takes(like):
-                    _keep(state, gang, key, slot, like.pod.requests)
+        if like is not None and not gang.pending:
+            _look_for(state, gang, key, like, wanted)
             _charge(state, gang, key)
+
+
+def _drop_unfit(state: State, key: GroupKey, like: PodRecord | None, wanted: int) -> None:
+    """Keep no room that is gone, for pods of another kind, or beyond what is wanted."""
+    for spare in [*state.spares.known.get(key, ())]:
+        if like is None or spare.requests != like.pod.requests or _is_gone(state, spare):
+            _drop(state, key, spare)
+    for spare in state.spares.known.get(key, [])[wanted:]:
+        _drop(state, key, spare)
+
+
+def _look_for(state: State, gang: GangRecord, key: GroupKey, like: PodRecord, wanted: int) -> None:
+    """Keep room for as many pods like a member as are wanted, as far as quotas allow it."""
+    lacking = wanted - len(state.spares.known.get(key, ()))
+    if lacking > 0:
+        allowance = Allowance(state, gang, starts=False)
+        for slot in _room(state, gang, like, lacking):
+            if allowance.takes(like):
+                _keep(state, gang, key, slot, like.pod.requests)
 
 
 def _is_gone(state: State, spare: Spare) -> bool:
@@ -118,11 +129,13 @@ def _drop(state: State, key: GroupKey, spare: Spare) -> None:
 
 def _charge(state: State, gang: GangRecord, key: GroupKey) -> None:
     """Charge the quotas of a group for its room, or no longer; see R3."""
+    quotas = state.records.quotas
     for spare in state.spares.known.get(key, ()):
-        if spare.is_charged == bool(gang.pending):
-            both = (NOTHING, spare.requests)
-            state.records.quotas.hold(key, *(both if not spare.is_charged else both[::-1]))
-            spare.is_charged = not spare.is_charged
+        if spare.is_charged and gang.pending:
+            quotas.hold(key, spare.requests, NOTHING)
+        elif not spare.is_charged and not gang.pending:
+            quotas.hold(key, NOTHING, spare.requests)
+        spare.is_charged = not gang.pending
 
 
 @frozen
