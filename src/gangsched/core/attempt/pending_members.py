@@ -56,13 +56,8 @@ def _demand_of(state: State, gang: GangRecord) -> Demand:
     if out:
         alone = [record for record in alone if record not in out]
     reach = reach_of(state, gang, together or alone)
-    # where running members keep the others is the gang's own, and part of what it asks for
-    pinned = [pinned_to(gang, each, state.table) for each in tree.constrained]
-    where = [None if domains is None else tuple(domains) for domains in pinned]
-    owned = owned_by(gang, state.table)
-    own = (gang.seq, tree.shape, *where, owned)
-    sees_others = _sees_others(state, gang) or bool(owned)
-    own_later = own if pinned or sees_others else ()
+    own, is_own = _own(state, gang)
+    own_later = own if is_own or tree.constrained else ()
     needed = lacking(state, gang, lacks) if together or tree.has_copies else {}
     if not together:
         key, later = _later(gang, alone, needed, own_later)
@@ -71,7 +66,6 @@ def _demand_of(state: State, gang: GangRecord) -> Demand:
     numbers = _numbers(tree, counts)
     # an attempt that has begun is not refused for its total
     in_all = NOTHING if gang.waiting else wanted_in_all(state, gang)
-    is_own = sees_others or any(domains is not None for domains in pinned)
     key = (tree.shape, numbers, tuple(needed.values()), in_all or None, own if is_own else ())
 
     def gang_minima() -> tuple[Minimum, ...]:
@@ -81,6 +75,18 @@ def _demand_of(state: State, gang: GangRecord) -> Demand:
         return state.queue.demand(key, lambda: (gang_minima(),), reach, in_all)
     later_key, later = _later(gang, alone, needed, own_later)
     return state.queue.demand((key, later_key), lambda: (gang_minima(), *later), reach)
+
+
+def _own(state: State, gang: GangRecord) -> tuple[Hashable, bool]:
+    """Return what tells a gang from others that ask for the same, and whether that matters.
+
+    Where its running members keep the others is the gang's own, and part of what it asks for.
+    """
+    pinned = [pinned_to(gang, each, state.table) for each in gang.tree.constrained]
+    where = [None if domains is None else tuple(domains) for domains in pinned]
+    owned = owned_by(gang, state.table)
+    keeps = bool(owned) or any(domains is not None for domains in pinned)
+    return (gang.seq, gang.tree.shape, *where, owned), keeps or _sees_others(state, gang)
 
 
 def _sees_others(state: State, gang: GangRecord) -> bool:
