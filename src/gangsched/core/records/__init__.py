@@ -280,9 +280,8 @@ class Records:
             self.confirmed.add(name)
         self.altered += 1
         if node is None:
-            if slot is not None and before is not None:
-                for record in self.holders(slot):
-                    self._uncount(record)
+            for record in () if slot is None else self.holders(slot):
+                self._uncount(record)
             table.remove(name)
         else:
             table.set(node, signature)
@@ -290,12 +289,17 @@ class Records:
             counts.nodes_changed()
         if before is None and node is not None:
             self._count_holders(table.slots[name])
-        if self.tenancy.levels and slot is not None:
-            self.tenancy.forget_node(slot)
-            self.tenancy.move(self.holders(slot), [h for h in self.holds if h.slot == slot])
-        if self.tenancy.levels and node is not None:
-            self.tenancy.node_changed(table.slots[name])
+        if self.tenancy.levels:
+            self._count_tenants(slot, None if node is None else table.slots[name])
         return True
+
+    def _count_tenants(self, before: int | None, slot: int | None) -> None:
+        """Count who is on a node that may be in other domains now, and mark it."""
+        if before is not None:
+            holds = [hold for hold in self.holds if hold.slot == before]
+            self.tenancy.move_node(before, self.holders(before), holds)
+        if slot is not None:
+            self.tenancy.mark_node(slot)
 
     def _count_holders(self, slot: int) -> None:
         """Count the pods that were on a node before it was known."""

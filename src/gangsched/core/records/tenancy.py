@@ -179,15 +179,16 @@ class Tenancy:
                     del self._pods[place]
                 self._look(place, since)
 
-    def node_changed(self, slot: int) -> None:
+    def move_node(self, slot: int, there: Iterable[PodRecord], holds: Iterable[Hold]) -> None:
+        """Count again who is on a node that may be in other domains now. O(pods there x levels)."""
+        self._of_slot.pop(slot, None)
+        self.move(there, holds)
+
+    def mark_node(self, slot: int) -> None:
         """Mark a node that was added or changed. O(levels)."""
-        self.forget_node(slot)
+        self._of_slot.pop(slot, None)
         for level in self.levels:
             self._mark((slot,), level)
-
-    def forget_node(self, slot: int) -> None:
-        """Forget where a node was; the caller counts again what is there."""
-        self._of_slot.pop(slot, None)
 
     def _look(self, place: _Place, since: int | None = None) -> None:
         """Mark the nodes of a domain if it has another tenant or owner."""
@@ -219,16 +220,11 @@ class Tenancy:
 
     def check(self, on_nodes: Iterable[PodRecord], holds: Iterable[Hold]) -> None:
         """Count all pods a second time. O(pods + nodes)."""
-        pods: dict[_Place, dict[_Tenant, int]] = {}
         if not self.levels and not (self._counted or self._pods or self._marks):
             return
         asked = [(self.asks(record), record.slot) for record in on_nodes]
         asked += [(hold.asks, hold.slot) for hold in holds if hold.asks is not None]
-        for asks, slot in asked:
-            for place in () if asks.is_resident else self._places(slot):
-                tenant = (asks.gang or SOMEBODY, place[0] in asks.levels)
-                some = pods.setdefault(place, {})
-                some[tenant] = some.get(tenant, 0) + 1
+        pods = self._counted_anew(asked)
         marks = {place: _mark_of(place[0], some) for place, some in pods.items()}
         if pods != self._pods or marks != self._marks:
             raise InternalError(f"tenants are {pods}, and not {self._pods}")
@@ -236,6 +232,15 @@ class Tenancy:
             expected = tuple([self._at(slot, level) for level in self.levels])
             if node is not None and self._table.marks_of(slot) != expected:
                 raise InternalError(f"{node.name} is marked {self._table.marks_of(slot)}")
+
+    def _counted_anew(self, asked: Iterable[tuple[Asks, int]]) -> dict[_Place, dict[_Tenant, int]]:
+        pods: dict[_Place, dict[_Tenant, int]] = {}
+        for asks, slot in asked:
+            for place in () if asks.is_resident else self._places(slot):
+                tenant = (asks.gang or SOMEBODY, place[0] in asks.levels)
+                some = pods.setdefault(place, {})
+                some[tenant] = some.get(tenant, 0) + 1
+        return pods
 
 
 def _mark_of(level: str, pods: Collection[_Tenant]) -> Mark:
