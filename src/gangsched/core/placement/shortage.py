@@ -55,17 +55,17 @@ def _in_domains(task: Task, sub: SubGroup, level: str) -> Shortage | None:
         needed = max(needed, least_needed(sub, task.lacking))
     if most >= needed or not any(pod_class.memo.total for pod_class in classes):
         return None
-    is_bundle = len(task.gang.infos) > 1 and sub.key in task.gang.infos
-    group = GroupKey(sub.key) if is_bundle else None
+    is_bundle = len(task.gang.infos) > 1
+    group = GroupKey(sub.key) if is_bundle and sub.key in task.gang.infos else None
     if best is None or (most <= 0 and pinned is None):
         return Shortage(needed, 0, True, within=level, group=group)
-    like = next(iter(classes)) if len(classes) == 1 else None
-    # nor is it if those below have to be in some of its domains, or apart
-    is_counted = len(sub.constrained) == 1 and not sub.has_apart
-    is_exact = is_counted and like is not None and not task.asks_late(like)
-    scarce = None if like is None else _scarce(like, best, needed)
-    resource, in_pieces = scarce or (None, False)
     where = f"{level}={task.name(best)}"
+    if len(classes) > 1:
+        return Shortage(needed, most, False, within=where, group=group)
+    (like,) = classes
+    # nor is it exact if those below have to be in some of its domains, or apart
+    is_exact = len(sub.constrained) == 1 and not sub.has_apart and not task.asks_late(like)
+    resource, in_pieces = _scarce(like, best, needed) or (None, False)
     return Shortage(needed, most, is_exact, "", resource, in_pieces, where, group)
 
 

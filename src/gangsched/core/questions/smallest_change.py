@@ -75,23 +75,19 @@ def search(
         UnknownPodError: The group is not known.
         InvalidValueError: The key is that of a pod.
     """
-    known, gang = state.records.registry.get(key), state.records.gang_of.get(key)
+    known = state.records.registry.get(key)
     if known is not None and _runs(state, known):
         return Sufficient(key, shape, 0, now, None)
-    if known is not None and _is_parent(known):
-        gang = state.records.gangs.get(f"tree:{state.records.registry.root(key)}")
     if until is None:
-        until = now if gang is None else max(now, gang.backoff_until)
+        until = _next_try(state, key, known, now)
     lacked = 0 if known is None else quorum.missing(known)
     number = 0
-    lacks_members = False
     before: Why | None = None
     spending = Spending(budget)
     while True:
         ahead = look(calls, state, now, spending)
         if not number:
             before = _before(ahead, key)
-            lacks_members = _lacks_members(before)
         info = _run_with(ahead, key, _fresh(ahead, shape, number), until)
         started_at = _started_at(ahead, info, lacked)
         has_run = started_at is not None and not ahead.ended.isdisjoint(info.members)
@@ -100,7 +96,7 @@ def search(
             return Sufficient(key, shape, number, now, started_at, others)
         if ahead.is_cut_short or number == most:
             break
-        if lacks_members and _lacks_members(why_of(ahead.state, key)):
+        if _lacks_members(before) and _lacks_members(why_of(ahead.state, key)):
             break  # see R3
         number += 1
     is_cut_short = ahead.is_cut_short
@@ -118,6 +114,14 @@ def search(
         # is therefore that of an older attempt: the group was known not to fit, and not tried.
         why == before and isinstance(_rest(why), NoNodeFits | BackingOff | Queued),
     )
+
+
+def _next_try(state: State, key: GroupKey, known: PodGroupInfo | None, now: float) -> float:
+    """Return when a group is tried at the earliest: now, or at the end of its backoff."""
+    gang = state.records.gang_of.get(key)
+    if known is not None and _is_parent(known):
+        gang = state.records.gangs.get(f"tree:{state.records.registry.root(key)}")
+    return now if gang is None else max(now, gang.backoff_until)
 
 
 def _run_with(ahead: Ahead, key: GroupKey, nodes: Iterable[Node], until: float) -> PodGroupInfo:

@@ -105,13 +105,9 @@ class ReservedPlan:
         state, pod = self._state, record.pod
         keys, anywhere = set[str](), False
         try:
-            for sample in self._samples.values():
-                for each in sample.pod_class.late if sample.pod_class is not None else ():
-                    if not each.filters or each.only_about_carried:
-                        continue
-                    found = _hindered_within(each.plugin, state.cycle(sample), sample.pod, pod)
-                    anywhere = anywhere or found is None
-                    keys.update(found or ())
+            for found in self._hindered(pod):
+                anywhere = anywhere or found is None
+                keys.update(found or ())
             keys.update(*(levels for levels, _same in self._exclusive(record)))
             for term in state.evaluator.carried(pod):
                 if term.weight is None and any(term.pods.may_match(*e) for e in self._labels):
@@ -121,6 +117,14 @@ class ReservedPlan:
                 state.call.errors.append(error)
             anywhere = True
         return _Where(frozenset(keys), anywhere) if keys or anywhere else None
+
+    def _hindered(self, pod: Pod) -> Iterator[Sequence[str] | None]:
+        """Yield where a pod is in the way of a member, for each class and plugin that is asked."""
+        for sample in self._samples.values():
+            for each in sample.pod_class.late if sample.pod_class is not None else ():
+                if each.filters and not each.only_about_carried:
+                    cycle = self._state.cycle(sample)
+                    yield _hindered_within(each.plugin, cycle, sample.pod, pod)
 
     def _exclusive(self, record: PodRecord) -> Iterator[tuple[tuple[str, ...], int]]:
         """Yield the levels of which a pod and a member share no domain, and the member's node."""
