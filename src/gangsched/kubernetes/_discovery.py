@@ -11,8 +11,8 @@ Rules:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, TypeVar
 
 from gangsched.errors import GangschedError
@@ -20,6 +20,7 @@ from gangsched.kubernetes._api import Api, ConnectionLost, Response
 from gangsched.kubernetes._events import UnexpectedAnswer, read_status
 from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._facts import COMPOSITE_KIND, Dialect
+from gangsched.kubernetes._looking import keep_looking
 from gangsched.kubernetes._tasks import together
 
 try:
@@ -184,13 +185,10 @@ async def watch_dialects(
         interval: The seconds between two looks.
         on_problem: Called when a look fails; what was known stays.
     """
-    while True:
-        await asyncio.sleep(interval)
-        try:
-            found = await discover(api)
-        except (ConnectionLost, DiscoveryFailed, UnexpectedAnswer) as error:
-            on_problem(error)
-            continue
-        if found != known:
-            known = found
-            await changed(found)
+    errors = (ConnectionLost, DiscoveryFailed, UnexpectedAnswer)
+    await keep_looking(
+        *(partial(discover, api), known, changed),
+        errors=errors,
+        interval=interval,
+        on_problem=on_problem,
+    )

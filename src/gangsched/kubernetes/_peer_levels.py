@@ -4,17 +4,15 @@ Rules:
   R1  they are read only if the configuration says so: the other project may run beside this one;
   R2  an API that is not served, or has no objects, states no levels. One that may not be read, or
       is malformed, is an error: without its levels, racks of one name would be one rack;
-  R3  the scheduler takes levels when it is made, so ``watch_levels`` looks whether they are others.
-      Which nodes a HyperNode has may change at any time.
+  R3  the scheduler takes levels when it is made; if they are others, another one is made. Which
+      nodes a HyperNode has may change at any time.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any, Final, cast
 
-from gangsched.errors import GangschedError, ManifestError
+from gangsched.errors import ManifestError
 from gangsched.kubernetes._api import Api, ConnectionLost, Response
 from gangsched.kubernetes._discovery import DiscoveryFailed
 from gangsched.kubernetes._events import UnexpectedAnswer, read_status
@@ -22,7 +20,7 @@ from gangsched.kubernetes._read import mapping_in, read_document, text_in
 from gangsched.manifests import Field, Source
 from gangsched.manifests.peer_levels import PEERS, PeerLevels, read_peer_levels
 
-__all__ = ["UNREAD", "list_levels", "watch_levels"]
+__all__ = ["UNREAD", "list_levels"]
 
 UNREAD: Final = (ConnectionLost, DiscoveryFailed, UnexpectedAnswer, ManifestError)
 """What ``list_levels`` raises."""
@@ -72,34 +70,3 @@ async def _get(api: Api, path: str) -> Response | None:
     if not response.is_success:
         raise DiscoveryFailed(path, response.status, read_status(response.body).message)
     return response
-
-
-async def watch_levels(
-    api: Api,
-    peer: str,
-    known: PeerLevels,
-    changed: Callable[[PeerLevels], None],
-    *,
-    interval: float,
-    on_problem: Callable[[GangschedError], None] = lambda _error: None,
-) -> None:
-    """Look whether the levels of a peer are others, for ever.
-
-    Args:
-        api: The API server.
-        peer: A key of ``PEERS``.
-        known: The levels that are known.
-        changed: Called with the levels when they are others than before.
-        interval: The seconds between two looks.
-        on_problem: Called when a look fails; what was known stays.
-    """
-    while True:
-        await asyncio.sleep(interval)
-        try:
-            found = await list_levels(api, peer)
-        except UNREAD as error:
-            on_problem(error)
-            continue
-        if found != known:
-            known = found
-            changed(found)

@@ -25,6 +25,7 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final, final
 
 from attrs import evolve
@@ -54,12 +55,13 @@ from gangsched.kubernetes._evict import Evictor
 from gangsched.kubernetes._facts import COMPOSITE_KIND, Dialect
 from gangsched.kubernetes._give_way import GiveWay
 from gangsched.kubernetes._group_status import GroupStatusWriter
+from gangsched.kubernetes._looking import keep_looking
 from gangsched.kubernetes._mark_writer import StartMarks
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._objects import ObjectDecoder, Watched, watched_for
 from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._partial import PartialGangs
-from gangsched.kubernetes._peer_levels import UNREAD, list_levels, watch_levels
+from gangsched.kubernetes._peer_levels import UNREAD, list_levels
 from gangsched.kubernetes._recorder import EventRecorder
 from gangsched.kubernetes._reflector import Reflector, Resource
 from gangsched.kubernetes._requests import Pauses, Requests
@@ -471,7 +473,7 @@ class Shell:
         log = _log.info if topologies else _log.warning
         log("levels of %s: %s", peer, " and ".join(map(", ".join, topologies)) or "none")
 
-        def changed(now: PeerLevels) -> None:
+        async def changed(now: PeerLevels) -> None:
             if (now.levels, now.names) == (found.levels, found.names):
                 for event in owner.cache.relabel(now):
                     owner.tell(event)
@@ -482,8 +484,11 @@ class Shell:
         def not_looked(error: GangschedError) -> None:
             _log.warning("the levels of %s are not read: %s", peer, error)
 
-        looks = watch_levels(
-            *(self._api, peer, found, changed), interval=_LOOK_AT_LEVELS, on_problem=not_looked
+        looks = keep_looking(
+            *(partial(list_levels, self._api, peer), found, changed),
+            errors=UNREAD,
+            interval=_LOOK_AT_LEVELS,
+            on_problem=not_looked,
         )
         tasks.start(looks)
 
