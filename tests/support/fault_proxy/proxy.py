@@ -33,8 +33,10 @@ from support.fault_proxy.http1 import (
 __all__ = ["FaultProxy"]
 
 _LIMIT: Final = 1 << 26
-_LAST: Final = 5.0
-"""Seconds in which the last connections are closed at the end."""
+_HANDSHAKE: Final = 20.0
+"""Seconds that a TLS handshake with a client may take."""
+_LAST: Final = 30.0
+"""Seconds in which the last connections are closed at the end; a handshake ends by then."""
 _REFUSALS: Final = {
     Fault.CONFLICT: (409, "Conflict", "the object has been modified; please apply your changes"),
     Fault.TOO_MANY_REQUESTS: (429, "TooManyRequests", "please try again later"),
@@ -137,7 +139,12 @@ class FaultProxy:
         self._passable, self._end = asyncio.Event(), asyncio.Event()
         self._passable.set()
         server = await asyncio.start_server(
-            self._accept, "127.0.0.1", 0, ssl=self._own, limit=_LIMIT
+            self._accept,
+            "127.0.0.1",
+            0,
+            ssl=self._own,
+            limit=_LIMIT,
+            ssl_handshake_timeout=_HANDSHAKE if self._own else None,
         )
         scheme = "https" if self._own else "http"
         self.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
