@@ -112,6 +112,19 @@ def test_gangs_that_are_in_different_racks_do_not_fail_alike() -> None:
     assert host.again(f"{other}-1", f"{other}-0") == [f"{other}-1"]
 
 
+def test_member_that_is_apart_comes_back_though_the_tightest_node_is_in_no_rack() -> None:
+    levels = ["block", "rack", "kubernetes.io/hostname"]
+    host = Host("1 b/r0", "1 b/r0", "2 b/r0", levels=levels)
+    host.tell(NodeAdded(make_node("bare", cpu=1, labels={"block": "b"})))
+    apart = Role(1, topology=Topology("block", prefer="kubernetes.io/hostname", apart="rack"))
+    host.tell(*gang("a", roles={"w": 1, "x": apart}, cpu=1).events())
+    assert len(host.decide()) == 2
+    lost = host.of("a-x-0")
+    host.tell(NodeDeleted(NodeName(str(lost.node_name))), PodDeleted(lost.uid))
+    host.tell(PodAdded(evolve(lost, uid=PodUID("default/again"), node_name=None)))
+    assert host.decide() == ["again"]
+
+
 @pytest.mark.parametrize("change", ["relabel", "delete", "terminate"])
 def test_member_goes_to_a_rack_once_the_other_one_has_left_it(change: str) -> None:
     host = Host("1 b/r0", "1 b/r0")

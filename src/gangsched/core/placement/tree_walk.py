@@ -230,9 +230,12 @@ def place_elastic(
         _elastic_in(task, tree, domain, (), search)
         return
     if domain is None and within.required and task.pinned(tree, under) is None:
-        best = next(options(task, tree, under), None)
-        if best is not None:
+        placed = len(task.nodes)
+        for best in options(task, tree, under):
             _elastic_in(task, tree, *best, search)
+            # members that are apart may find no domain in it, however much is free
+            if len(task.nodes) > placed or not tree.has_apart:
+                break
         return
     for number, level in enumerate(levels):
         for each in task.around(tree, under, level):
