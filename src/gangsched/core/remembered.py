@@ -179,7 +179,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         kept="attempt_started_at attempts backoff_until complete_at failure failures first_seen_at"
         " is_binding key last_failure_at started_by was_scheduled",
         written={"spec": "PodGroupInfoRow.spec", "uid": "PodGroupInfoRow.number"},
-        derived="_collected _counts _tree above claimed_min claimed_priority has_copies"
+        derived="_collected _counts _tree above claimed_min claimed_priority has_copies has_parts"
         " min_available priority roles spells_roles tried tried_by_role",
         made="claims members",
         shown="complete_at first_seen_at key spec was_scheduled",

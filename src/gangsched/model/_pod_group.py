@@ -282,6 +282,12 @@ class PodGroup:
         return own or (bool(self.roles) and has_slices(self.roles))
 
     @property
+    def is_repaired(self) -> bool:
+        """Whether lost members of it, or of a role of it, are replaced first. O(roles)."""
+        policies = [self.restart, *(r.restart for r in self.roles.values() if isinstance(r, Role))]
+        return any(policy is not None and policy.repair for policy in policies)
+
+    @property
     def spells_roles(self) -> bool:
         """Whether the group decides which role its members have. O(roles)."""
         return self.has_slices or self.has_copies or bool(self.labelled_roles)

@@ -30,6 +30,10 @@ class RestartPolicy:
         backoff: The backoff of the first restart in seconds; finite and > 0.
         longest_backoff: The longest backoff in seconds; finite and >= *backoff*. For as long, from
             its deletion on, an old pod that stays terminating is waited for.
+        repair: Whether lost members are replaced while the others stay. If they find no node
+            where the others are, the fewest others move with them: first single parts with a
+            required topology, such as slices, at last the group. Each move counts as a restart.
+            Nobody moves unless the group has its minimum then.
 
     Raises:
         InvalidValueError: A value is malformed. The error names the attribute and the value.
@@ -40,6 +44,7 @@ class RestartPolicy:
     max_restarts: int = 6
     backoff: float = 10.0
     longest_backoff: float = 360.0
+    repair: bool = False
 
     def __attrs_post_init__(self) -> None:
         if type(self.max_restarts) is not int or self.max_restarts < 1:
@@ -49,3 +54,5 @@ class RestartPolicy:
         if not is_seconds(self.longest_backoff) or self.longest_backoff < self.backoff:
             expected = f"a finite number of seconds >= {format_duration(self.backoff)}"
             raise InvalidValueError("longest_backoff", self.longest_backoff, expected)
+        if type(self.repair) is not bool:
+            raise InvalidValueError("repair", self.repair, "a bool")

@@ -81,8 +81,8 @@ class SubGroup:
         group: The group of its pods; None for a regular pod, and for a group of groups.
         role: Of a leaf, the role of its pods; None for every role that no other leaf of the group
             has.
-        is_copy: Whether it is a copy of a role, or a child of a group of groups; each of them
-            starts as a whole, and preemption takes it as a whole.
+        is_copy: Whether it is a copy of a role, a slice, or a child of a group of groups; each of
+            them starts as a whole, and preemption takes it as a whole.
         evicted_whole: Whether preemption may only evict all of its pods, and never a part of them.
         restart: Its policy if it is restarted alone when it falls below its minimum.
         slices: What its members are cut into by their numbers: of the first, a child for each, and
@@ -93,7 +93,7 @@ class SubGroup:
         shape: Equal for sub groups that ask for the same, whatever their keys are.
         is_bound: Whether some of its members are bound to domains, not only preferably together.
         is_optional: Whether some of its children need not start.
-        has_copies: Whether it is a copy of a role, or has one below it.
+        has_copies: Whether it is a copy or moved as a whole, or one below it is.
         exclusive_leaves: By the key of a leaf, the levels of which nobody else's pods are in a
             domain of its members; empty for most.
         has_apart: Whether it states ``apart``, or one below it does.
@@ -137,6 +137,7 @@ class SubGroup:
             for key in [leaf.key for leaf in leaves] or [self.key]:
                 exclusive[key] = (*exclusive.get(key, ()), self.exclusive)
         restarted = {} if self.restart is None else {self.key: self.restart}
+        starts_whole = self.is_copy or self.is_moved
         for child in children:
             restarted |= child.restarted
         for name, value in (
@@ -147,7 +148,7 @@ class SubGroup:
             ("_constrained_below", constrained),
             ("is_bound", is_bound or any(child.is_bound for child in children)),
             ("is_optional", wanted < len(children)),
-            ("has_copies", self.is_copy or any(child.has_copies for child in children)),
+            ("has_copies", starts_whole or any(child.has_copies for child in children)),
             ("exclusive_leaves", exclusive),
             ("has_apart", self.apart is not None or any(child.has_apart for child in children)),
             ("restarted", restarted),
@@ -164,6 +165,11 @@ class SubGroup:
         """The sub groups with a domain constraint, itself included, parents first."""
         below = self._constrained_below
         return below if self.within is None else (self, *below)
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether it has a policy that lets it move: then it starts as a whole, like a copy."""
+        return self.restart is not None and self.restart.repair
 
     @property
     def is_of_copies(self) -> bool:
@@ -184,9 +190,9 @@ class SubGroup:
         return next((sub for sub in self.sub_groups() if sub.key == key), None)
 
     def copies(self) -> Iterator[SubGroup]:
-        """Yield the copies of roles below it, the outer ones first."""
+        """Yield what starts as a whole at or below it, the outer ones first."""
         for sub in self.sub_groups():
-            if sub.is_copy:
+            if sub.is_copy or sub.is_moved:
                 yield sub
 
     def paths(self) -> Iterator[tuple[SubGroup, tuple[SubGroup, ...]]]:
@@ -227,7 +233,20 @@ def group_tree(key: GroupKey, spec: PodGroup | None, minimum: int | None) -> Sub
     if spec is None:
         return SubGroup("", minimum or 0, group=key)
     tree = tree_of(spec.min_available, spec.roles, key, spec.topology)
+    tree = _repaired(tree, spec.restart)
     return evolve(tree, evicted_whole=True) if spec.evicted_whole else tree
+
+
+def _repaired(tree: SubGroup, policy: RestartPolicy | None) -> SubGroup:
+    """Return a tree of which each part with a required domain is restarted alone, if repaired."""
+    policy = tree.restart or policy
+    children = tuple([_repaired(child, policy) for child in tree.children])
+    if any(new is not old for new, old in zip(children, tree.children, strict=True)):
+        tree = evolve(tree, children=children)
+    is_bound = tree.key and tree.within is not None and tree.within.required
+    if policy is None or not policy.repair or not is_bound or tree.restart is not None:
+        return tree
+    return evolve(tree, restart=policy)
 
 
 def tree_of(
@@ -272,7 +291,7 @@ def _slices(
     (level, size), inner = slices[0], slices[1:]
     for first in range(0, number, size):
         path, least = f"{above}slice-{first // size}", min(size, number - first)
-        made = partial(SubGroup, path, within=Within(level), group=group)
+        made = partial(SubGroup, path, within=Within(level), group=group, is_copy=True)
         # of one that is cut again, the slices have the minima
         below = _slices(f"{path}/", least, inner, group) if inner else ()
         found.append(made(children=below, slices=inner) if below else made(least=least, role=path))

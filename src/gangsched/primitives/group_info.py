@@ -61,6 +61,7 @@ class PodGroupInfo(MemberCounts):
         roles: The minima of the roles that the specification states, those of trees left out.
         priority: The priority of the specification, else the highest of a member; 0 without either.
         has_copies: Whether a role consists of copies of other roles.
+        has_parts: Whether parts of it start as a whole: copies of a role, slices, or what moves.
         spells_roles: Whether its specification decides which role a member has.
     """
 
@@ -89,6 +90,7 @@ class PodGroupInfo(MemberCounts):
     roles: FrozenMap[int] = field(init=False, default=_NO_ROLES)
     priority: int = field(init=False, default=0)
     has_copies: bool = field(init=False, default=False)
+    has_parts: bool = field(init=False, default=False)
     spells_roles: bool = field(init=False, default=False)
     _tree: tuple[PodGroup | None, int | None, SubGroup] | None = field(init=False, default=None)
 
@@ -102,6 +104,9 @@ class PodGroupInfo(MemberCounts):
         self.min_available = self.claimed_min if spec is None else spec.min_available
         self.roles = _NO_ROLES if spec is None or not spec.roles else _minima(spec)
         self.has_copies = spec is not None and bool(spec.roles) and spec.has_copies
+        self.has_parts = spec is not None and (
+            self.has_copies or spec.has_slices or spec.is_repaired
+        )
         self.spells_roles = spec is not None and spec.spells_roles
         stated = None if spec is None else spec.priority
         if self.above:

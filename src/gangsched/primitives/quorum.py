@@ -126,8 +126,8 @@ def roles_needed(group: GroupView, policy: MatchPolicy) -> Mapping[str, int]:
 
 
 def copies_needed(group: GroupView) -> Mapping[str, int]:
-    """Return what copies of roles need to start that do not run. O(sub groups)."""
-    if not isinstance(group, PodGroupInfo) or not group.has_copies:
+    """Return what copies and slices need to start that do not run. O(sub groups)."""
+    if not isinstance(group, PodGroupInfo) or not group.has_parts:
         return {}
     found, needed = group.standing.lacking, dict[str, int]()
     for copy in group.tree.copies():
@@ -172,7 +172,7 @@ def brings_nearer(group: GroupView, role: str | None) -> bool:
     if group.min_available is None:
         return True
     found = stands(group, MatchPolicy.WAITING_AND_RUNNING)
-    if isinstance(group, PodGroupInfo) and group.has_copies:
+    if isinstance(group, PodGroupInfo) and group.has_parts:
         return _is_wanted(group.tree, role, found.lacking)
     lacking = {key: more for key, more in found.lacking.items() if key and more > 0}
     return role in lacking or found.needed > sum(lacking.values())

@@ -131,14 +131,15 @@ def split(state: State, gang: GangRecord) -> tuple[list[PodRecord], list[PodReco
 def _split(state: State, gang: GangRecord, lacks: Lacks) -> tuple[list[PodRecord], list[PodRecord]]:
     pending = gang.in_order()
     if gang.tree.has_copies or gang.tree.restarted:
-        pending = _of_whole_copies(state, gang, pending, lacking(state, gang, lacks))
+        pending = _of_whole_copies(state, gang, pending, lacks)
     if gang.is_tree:
         return _split_family(state, gang, pending, lacks)
     alone_groups = [key for key, roles in lacks.items() if lacks_no_member(gang.infos[key], roles)]
     if len(alone_groups) == len(lacks):
         return pending, []
     if not gang.is_bundle:
-        return [], pending
+        back = [record for record in pending if _comes_back(record, lacks)]
+        return back, [record for record in pending if record not in back]
     return _split_bundle(state, gang, pending, alone_groups)
 
 
@@ -176,23 +177,24 @@ def _split_bundle(
 
 def lacks_no_member(info: PodGroupInfo, lacks: Mapping[str, int]) -> bool:
     """Return whether a group lacks no member; copies beyond those that it wants may lack some."""
-    if info.has_copies:
+    if info.has_parts:
         return least_needed(info.tree, by_key(lacks)) <= 0
     return max(lacks.values(), default=0) <= 0
 
 
 def _of_whole_copies(
-    state: State, gang: GangRecord, pending: Sequence[PodRecord], needed: Mapping[str, int]
+    state: State, gang: GangRecord, pending: Sequence[PodRecord], lacks: Lacks
 ) -> list[PodRecord]:
     """Leave out the members of copies that lack members which do not exist yet, or are held.
 
-    Nobody is left if the gang waits for a copy that is being restarted alone. O(sub groups).
+    If the gang waits for a copy that is being restarted alone, only those are left that replace
+    lost members of copies that run. O(sub groups).
     """
-    left_out = _held_leaves(state, gang)
+    left_out, needed = _held_leaves(state, gang), lacking(state, gang, lacks)
     pending = [record for record in pending if record.leaf not in left_out]
     numbers = Counter([record.leaf for record in pending])
     if left_out and not can_be_met(gang.tree, by_key(needed), numbers):
-        return []
+        return [record for record in pending if _comes_back(record, lacks)]
     held = holding_by_leaf(gang)
     for copy in gang.tree.copies():
         if copy.is_of_copies and copy.is_in(held):
@@ -200,6 +202,14 @@ def _of_whole_copies(
         if not can_be_met(copy, by_key(needed), numbers):
             left_out.update(leaf.key for leaf in copy.leaves)
     return [record for record in pending if record.leaf not in left_out]
+
+
+def _comes_back(record: PodRecord, lacks: Lacks) -> bool:
+    """Return whether a pod replaces a lost member of a part that runs, and so goes alone. O(1)."""
+    info = record.info
+    if info is None or record.role is None or "" in lacks[info.key]:
+        return False
+    return record.role not in lacks[info.key] and info.standing.lacking.get(record.role, 0) > 0
 
 
 def _held_leaves(state: State, gang: GangRecord) -> set[str]:

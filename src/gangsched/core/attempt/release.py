@@ -75,7 +75,7 @@ def is_quorum_without(
 def _is_met_without(
     info: PodGroupInfo, needed: Mapping[str, int], lost: Counter[str | None]
 ) -> bool:
-    if info.has_copies:
+    if info.has_parts:
         gone = by_role(Counts(lost.total()), lambda role: Counts(lost[role]))
         return (
             least_needed(info.tree, lambda sub: needed.get(sub.key, SATISFIED) + gone(sub).held)

@@ -44,12 +44,11 @@ def shortage_of_copies(task: Task, role: SubGroup, *, of_all: bool = False) -> S
         role: A sub group; if it consists neither of copies nor of slices, nothing is known.
         of_all: Whether all copies that exist are wanted, and not only the minimum.
     """
-    parts = role.children if role.is_of_copies else role.cuts
-    if not parts:
+    if not role.is_of_copies:
         return None
-    run, like = _like(task, parts)
+    run, like = _like(task, role.cuts or role.children)
     all_of_them = run + sum(map(len, like.values()))
-    wanted = role.wanted if role.is_of_copies and not of_all else all_of_them
+    wanted = all_of_them if of_all or role.slices else role.wanted
     most = -1
     best: Domain = EVERYWHERE
     for domain in around(task, role):

@@ -58,7 +58,7 @@ class _Walk:
     def _row(self, sub: SubGroup, depth: int) -> TreeRow:
         group = GroupKey(sub.key) if sub.group is None else sub.group
         of, needed = "pods", least_needed(sub, lambda each: each.least)
-        if sub.is_of_copies or sub.group is None:
+        if (sub.is_of_copies and not sub.slices) or sub.group is None:
             of, needed = "groups" if sub.group is None else "copies", sub.wanted
             held, total = sum(map(self._is_met, sub.children)), len(sub.children)
         else:
