@@ -146,7 +146,7 @@ GROUP: Final[Mapping[str, tuple[Any, ...]]] = {
         PreemptionPolicy.PREEMPT_LOWER_PRIORITY,
     ),
     "evicted_whole": (False, True),
-    "restart": (None, RestartPolicy(), RestartPolicy(max_restarts=1)),
+    "restart": (None, RestartPolicy(), RestartPolicy(max_restarts=1, repair=True)),
     "restarts": (0, 1, 7),
     "restarting_until": (None, 50.0, 500.0),
     "copy_restarts": ({}, {"worker": (1, 50.0)}, {"worker": (2, None)}),

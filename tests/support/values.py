@@ -153,7 +153,9 @@ _LABELLED = (
 @st.composite
 def _groups(draw: st.DrawFn) -> PodGroup:
     some = st.dictionaries(_spaces, st.integers(1, 3), max_size=2)
-    copies = roles(topologies=st.from_type(Topology), restarts=st.just(RestartPolicy()))
+    copies = roles(
+        topologies=st.from_type(Topology), restarts=st.builds(RestartPolicy, repair=st.booleans())
+    )
     minima = draw(some | copies)
     least = PodGroup(name="g", roles=minima).min_available if minima else 0
     return PodGroup(

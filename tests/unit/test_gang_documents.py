@@ -106,10 +106,15 @@ def test_topology_is_a_label_or_says_what_is_required_and_preferred(
 
 def test_gang_and_its_roles_have_restart_policies() -> None:
     roles = {"decode": {**REPLICA, "restart": {}}}
-    policy = {"max_restarts": 2, "backoff": 20, "longest_backoff": 30}
+    policy: dict[str, Any] = {
+        "max_restarts": 2,
+        "backoff": 20,
+        "longest_backoff": 30,
+        "repair": True,
+    }
     event = load(roles=roles, restart=policy, template=GPU).arrivals[0].event
     assert isinstance(event, PodGroupAdded)
-    assert event.group.restart == RestartPolicy(max_restarts=2, backoff=20, longest_backoff=30)
+    assert event.group.restart == RestartPolicy(**policy)
     assert event.group.roles["decode"] == evolve(MEANT, restart=RestartPolicy())
 
 
@@ -127,6 +132,8 @@ def test_gang_has_room_for_pods_that_are_lost() -> None:
 
 
 def test_malformed_restart_policy_of_a_gang_is_refused() -> None:
+    with pytest.raises(ManifestError, match=r"spec.restart.repair: expected a bool"):
+        load(roles={"w": 2}, restart={"repair": "yes"}, template=GPU)
     with pytest.raises(ManifestError, match=r"spec.restart.longest_backoff: .* >= 20, got 9"):
         load(roles={"w": 2}, restart={"backoff": 20, "longest_backoff": 9}, template=GPU)
 

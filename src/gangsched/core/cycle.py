@@ -15,7 +15,7 @@ from typing import Final
 
 from gangsched.core.admission import accounts
 from gangsched.core.admission.lacking import lacking
-from gangsched.core.attempt import spares
+from gangsched.core.attempt import repair, spares
 from gangsched.core.attempt.ends import Failure, Tried, fail
 from gangsched.core.attempt.pending_members import split, unit_is_whole
 from gangsched.core.attempt.placing import missing
@@ -198,6 +198,7 @@ def _try(state: State, gang: GangRecord, failed: GangRecord | None = None) -> No
         if failed is None:
             _note_failed(state, gang)
             make_room.conclude(state, gang)
+            repair.conclude(state, gang)
     if has_reservation:
         backfill.conclude(state, gang, lent, effects)
     if shown is not None:
@@ -215,15 +216,17 @@ def _try_both(
 ) -> None:
     """Try the members that may start together, then those that go alone.
 
-    If a bind failed of one that goes alone, they are first: if it fits nowhere, the gang may be
-    evicted, and no member is bound by a call that evicts it.
+    These are first if they come back to copies that run: they can go nowhere else. So they are if a
+    bind failed of one of them: if it fits nowhere, the gang may be evicted, and no member is bound
+    by a call that evicts it.
     """
     parts = [(together, Tried.TOGETHER), (alone, Tried.ALONE)]
     if not (alone and together):
         decide(state, gang, *parts[not together], undo)
         return
     may_give_up = state.settings.can_evict
-    if may_give_up and any(record.bind_failures for record in alone):
+    may_fail = may_give_up and any(record.bind_failures for record in alone)
+    if may_fail or not gang.is_bundle:
         parts.reverse()
     (first, tried), (second, tried_next) = parts
     decide(state, gang, first, tried, undo)

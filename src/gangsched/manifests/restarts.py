@@ -34,7 +34,8 @@ __all__ = [
 ]
 
 RESTART_POLICY: Final = "gangsched.io/restart-policy"
-"""``BelowMinimum``: it is restarted when it falls below its minimum. ``Never`` is the default."""
+"""``BelowMinimum``: it is restarted when it falls below its minimum. ``Repair``: lost members are
+replaced first (``RestartPolicy.repair``). ``Never`` is the default."""
 
 MAX_RESTARTS: Final = "gangsched.io/max-restarts"
 """The number of restarts, at least 1; 6 by default."""
@@ -57,7 +58,7 @@ COPY_RESTARTS: Final = "gangsched.io/copy-restarts"
 
 _WHOLE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _SECONDS: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
-_WORDS: Final = ("BelowMinimum", "Never")
+_WORDS: Final = ("BelowMinimum", "Repair", "Never")
 
 
 def restarts_of(manifest: Manifest) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def restarts_of(manifest: Manifest) -> dict[str, Any]:
     notes = manifest.document["metadata"]["annotations"]
     policy = notes[RESTART_POLICY].word(_WORDS, "Never")
     found: dict[str, Any] = {}
-    if policy == "BelowMinimum":
+    if policy != "Never":
         backoff = _whole(notes[RESTART_BACKOFF], 10)
         longest = _whole(notes[LONGEST_BACKOFF], max(360, backoff))
         try:
@@ -77,6 +78,7 @@ def restarts_of(manifest: Manifest) -> dict[str, Any]:
                 max_restarts=_whole(notes[MAX_RESTARTS], 6),
                 backoff=float(backoff),
                 longest_backoff=float(longest),
+                repair=policy == "Repair",
             )
         except InvalidValueError as error:
             raise notes[LONGEST_BACKOFF].refuse_as(error) from error

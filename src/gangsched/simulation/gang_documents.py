@@ -33,7 +33,7 @@ GANG: Final = ("simulation.gangsched.io/v1alpha1", "Gang")
 _SPEC: Final = ("roles", "topology", "restart", "spares", "template")
 _ROLE: Final = ("count", "minimum", "requests", "roles", "topology", "restart")
 _TOPOLOGY: Final = tuple(each.name for each in fields(Topology))
-_RESTART: Final = ("max_restarts", "backoff", "longest_backoff")
+_RESTART: Final = ("max_restarts", "backoff", "longest_backoff", "repair")
 
 
 def read_gang(manifest: Manifest) -> Iterator[PodGroupAdded | PodAdded]:
@@ -127,9 +127,11 @@ def _restart(field: Field) -> RestartPolicy | None:
     """Return the policy of a mapping, in whole seconds; an empty one has the defaults."""
     if not field.given:
         return None
-    given = {name: each.whole(least=1) for name, each in _known(field, _RESTART).entries()}
+    entries = dict(_known(field, _RESTART).entries())
+    repair = "repair" in entries and entries.pop("repair").flag()
+    given = {name: each.whole(least=1) for name, each in entries.items()}
     try:
-        return RestartPolicy(**given)
+        return RestartPolicy(**given, repair=repair)
     except InvalidValueError as error:
         raise field[error.field].refuse_as(error) from error
 

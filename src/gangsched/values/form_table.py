@@ -223,7 +223,9 @@ POD: Final = Record(
     disks=many(_DISK.form),
     unmodelled=many(STR),
 )
-_RESTART: Final = Record(RestartPolicy, max_restarts=INT, backoff=SECONDS, longest_backoff=SECONDS)
+_RESTART: Final = Record(
+    RestartPolicy, max_restarts=INT, backoff=SECONDS, longest_backoff=SECONDS, repair=BOOL
+)
 
 
 def _write_role(role: int | Role) -> Any:

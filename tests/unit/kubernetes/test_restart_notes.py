@@ -53,6 +53,7 @@ def test_policy_is_read_from_annotations() -> None:
     assert read().restart is None
     assert read(restart_policy="Never", max_restarts="3").restart is None
     assert read(restart_policy="BelowMinimum").restart == RestartPolicy()
+    assert read(restart_policy="Repair").restart == RestartPolicy(repair=True)
     found = read(
         restart_policy="BelowMinimum",
         max_restarts="3",

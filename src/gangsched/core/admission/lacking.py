@@ -6,15 +6,17 @@ pending members for another quorum, lacks nothing: the others do not wait for it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from gangsched.core.records.gang import GangRecord
 from gangsched.core.state import State
 from gangsched.model import GroupKey
-from gangsched.primitives.group_info import PodGroupInfo
+from gangsched.primitives.counters import MemberState
+from gangsched.primitives.gang_tree import SubGroup
+from gangsched.primitives.group_info import HOLDING, PodGroupInfo
 
-__all__ = ["SATISFIED", "Lacks", "lacking", "lacks_of", "more_needed", "rests"]
+__all__ = ["SATISFIED", "Lacks", "lacking", "lacks_of", "more_needed", "rests", "short_of"]
 
 SATISFIED: Final = -(1 << 30)
 """What a sub group lacks that its policy has been satisfied with: less than it can ever lose."""
@@ -53,6 +55,24 @@ def more_needed(state: State, gang: GangRecord, lacks: Lacks | None = None) -> d
         else:
             found[each.key] = lacks[info.key].get(gang.path_of(each), SATISFIED)
     return found
+
+
+def short_of(
+    gang: GangRecord,
+    infos: Iterable[PodGroupInfo],
+    held: Collection[MemberState] = HOLDING,
+) -> Callable[[SubGroup], int]:
+    """Return how many members each sub group of some groups lacks, whatever the policy is.
+
+    Members that have succeeded count as in ``standing``; 0 or less if the minimum is met.
+    """
+    lacking = {info.key: info.stands(held, pending=()).lacking for info in infos}
+
+    def lacks(sub: SubGroup) -> int:
+        of_group = None if sub.group is None else lacking.get(sub.group)
+        return sub.least if of_group is None else of_group.get(gang.path_of(sub), 0)
+
+    return lacks
 
 
 def rests(state: State, info: PodGroupInfo) -> bool:

@@ -10,6 +10,10 @@ alone in the same way, while its group has enough without it: only its members a
 from nodes, and the others run on. So is a group below a group of groups. A group of groups falls
 when fewer children than it wants meet their minima; then all members below it are evicted.
 
+With ``RestartPolicy.repair`` a fall begins no restart: lost members are replaced while the others
+stay. If that fails, ``attempt/repair`` says which parts are restarted. What has a required domain
+is such a part, too.
+
 Rules:
   R1  a group is judged after all that the call has read. While a listing is read, a group may have
       too few members for a moment;
@@ -32,6 +36,7 @@ from typing import Final, final
 
 from attrs import evolve, frozen
 
+from gangsched.core.admission.lacking import short_of
 from gangsched.core.moves.rejection import evict_part, reject
 from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state import State
@@ -50,6 +55,7 @@ from gangsched.primitives.group_info import HOLDING, PodGroupInfo
 from gangsched.primitives.standing import least_needed
 
 __all__ = [
+    "Part",
     "awaited",
     "denial",
     "due",
@@ -57,9 +63,13 @@ __all__ = [
     "held_copies",
     "is_under_way",
     "judge",
+    "may_restart",
+    "repaired",
+    "restart",
     "returns",
 ]
 
+_FALLEN: Final = "it fell below its minimum"
 _BOUND: Final = (MemberState.ASSIGNED,)
 _LEAVING: Final = frozenset(
     {
@@ -73,7 +83,7 @@ _LEAVING: Final = frozenset(
 
 @final
 @frozen
-class _Part:
+class Part:
     """What is restarted as one: a group of groups, a group, or a copy or a role of one.
 
     Attributes:
@@ -132,13 +142,7 @@ class _Part:
         if self.tree.group is not None:
             (info,) = self.infos
             return info.stands(held, pending=(), tree=tree).needed
-        lacking = {info.key: info.stands(held, pending=()).lacking for info in self.infos}
-
-        def lacks(sub: SubGroup) -> int:
-            of_group = None if sub.group is None else lacking.get(sub.group)
-            return sub.least if of_group is None else of_group.get(self.gang.path_of(sub), 0)
-
-        return least_needed(tree, lacks)
+        return least_needed(tree, short_of(self.gang, self.infos, held))
 
     def is_short(self, minimum: GroupMinimum) -> bool:
         """Return whether too few members for a minimum hold a node, or have succeeded."""
@@ -148,21 +152,21 @@ class _Part:
         return tree is not None and self.lacks(tree=tree) > 0
 
 
-def _parts(state: State, gang: GangRecord) -> Iterator[_Part]:
+def _parts(state: State, gang: GangRecord) -> Iterator[Part]:
     """Yield what is restarted as one, in the order of R5; each once those above are judged."""
     registry, lives = state.records.registry, state.restarts.lives
     for sub in gang.tree.sub_groups() if gang.is_tree else ():
         if sub.group is None:
             key = GroupKey(sub.key)
-            yield _Part(gang, key, registry.spec(key), _below(gang, key), sub)
+            yield Part(gang, key, registry.spec(key), _below(gang, key), sub)
     for info in list(gang.infos.values()):
         # few groups have members that run, or are remembered: asked for every event
         if not (info.has_run or info.key in lives):
             continue
-        yield _Part(gang, info.key, info.spec, [info], info.tree)
+        yield Part(gang, info.key, info.spec, [info], info.tree)
         for sub in info.tree.sub_groups() if info.tree.restarted else ():
             if sub.restart is not None:
-                yield _Part(gang, info.key, info.spec, [info], sub, sub.key)
+                yield Part(gang, info.key, info.spec, [info], sub, sub.key)
 
 
 def judge(state: State, gang: GangRecord) -> None:
@@ -177,8 +181,11 @@ def judge(state: State, gang: GangRecord) -> None:
             _judge_part(state, part)
 
 
-def _judge_part(state: State, part: _Part) -> None:
+def _judge_part(state: State, part: Part) -> None:
     restarts, key, path, can_evict = state.restarts, part.key, part.path, state.settings.can_evict
+    is_repaired = part.policy is not None and part.policy.repair
+    if is_repaired and path and restarts.get(key, path) is None:
+        return  # its group falls, and it is remembered only once it was restarted
     if not part.has_members:
         restarts.stop(key, path or None)
     else:
@@ -189,9 +196,9 @@ def _judge_part(state: State, part: _Part) -> None:
         fall = restarts.observe(
             key,
             minimum,
-            part.policy if can_evict else None,
+            part.policy if can_evict and not may_restart(state, part) else None,
             is_whole=is_whole,
-            is_short=part.is_short,
+            is_short=(lambda _minimum: False) if is_repaired and path else part.is_short,
             is_left=part.count() > 0,
             now=state.records.now,
             path=path,
@@ -205,16 +212,23 @@ def _judge_part(state: State, part: _Part) -> None:
         gone_at = partial(_gone_at, part)
         restarts.try_start(key, gone_at=gone_at, now=state.records.now, path=path)
         return
-    reason = f"{_name(key, path)} is restarted: it fell below its minimum"
+    _evict(state, part)
+
+
+def _evict(state: State, part: Part) -> None:
+    """Evict the members of what is being restarted."""
+    is_repaired = part.policy is not None and part.policy.repair
+    why = "lost members fit nowhere beside the others" if is_repaired else _FALLEN
+    reason = f"{_name(part.key, part.path)} is restarted: {why}"
     for info in part.infos:
-        restarts.stop(info.key, path or None)
-    if path or part.gang.is_tree:
-        evict_part(state, _members(part.gang, key, path), reason)
+        state.restarts.stop(info.key, part.path or None)
+    if part.path or part.gang.is_tree:
+        evict_part(state, _members(part.gang, part.key, part.path), reason)
     else:
         reject(state, part.gang, reason, evicts=True)
 
 
-def _post_bound(state: State, part: _Part) -> None:
+def _post_bound(state: State, part: Part) -> None:
     """Post that a group of groups is bound as a whole, or a copy again after its restart."""
     life = state.restarts.get(part.key, part.path)
     if life is not None and life.runs_with is not None:
@@ -229,14 +243,23 @@ def _post_bound(state: State, part: _Part) -> None:
             state.call.out.append(GroupBound(part.key, attempt, bound))
 
 
-def _post(state: State, part: _Part, fall: Fall) -> None:
+def _post(state: State, part: Part, fall: Fall) -> None:
     """Post what follows from a fall, and hold the groups that are restarted with this one."""
-    out, key, path, gang = state.call.out, part.key, part.path, part.gang
+    out, key, path = state.call.out, part.key, part.path
     minimum = least_needed(part.tree, lambda each: each.least)
     found = minimum - part.lacks()
     if part.tree.key == "" and not part.tree.has_copies:  # else many may be of no whole copy
         found = sum(info.scheduled + info.succeeded for info in part.infos)
     out.append(GroupBelowMinimum(key, found, minimum, path))
+    if fall.until is not None:
+        _hold(state, part, fall)
+    elif fall.limit is not None:
+        out.append(RestartLimitReached(key, fall.restarts, path))
+
+
+def _hold(state: State, part: Part, fall: Fall) -> None:
+    """Post that a restart begins, and hold the groups that are restarted with this one."""
+    key, path, gang = part.key, part.path, part.gang
     if fall.until is not None and fall.limit is not None:
         # the groups of a bundle that run are restarted with a group of it
         joined = [] if path or gang.is_tree else [*gang.infos.values()]
@@ -244,10 +267,42 @@ def _post(state: State, part: _Part, fall: Fall) -> None:
         for other in others:
             state.restarts.join(other, fall)
         for each in (key, *others):
-            out.append(GroupRestarted(each, fall.restarts, fall.limit, fall.until, path))
+            notice = GroupRestarted(each, fall.restarts, fall.limit, fall.until, path)
+            state.call.out.append(notice)
         state.touch(gang)
-    elif fall.limit is not None:
-        out.append(RestartLimitReached(key, fall.restarts, path))
+
+
+# What is repaired -------------------------------------------------------------------------------
+
+
+def may_restart(state: State, part: Part) -> bool:
+    """Return whether a part is repaired, and may be restarted once more for that. O(1)."""
+    life, policy = state.restarts.get(part.key, part.path), part.policy
+    if policy is None or not policy.repair:
+        return False
+    return life is None or (life.restarts < policy.max_restarts and not life.is_held)
+
+
+def repaired(state: State, gang: GangRecord) -> list[tuple[Part, list[PodRecord]]]:
+    """Return the parts that may be restarted so that lost members find nodes, the inner ones first.
+
+    Runtime complexity: O(members x parts).
+
+    Returns:
+        Each part with its members; none unless a group of the gang lacks members.
+    """
+    found = [each for each in _parts(state, gang) if may_restart(state, each) and each.count()]
+    if not any(part.lacks() > 0 for part in found):
+        return []
+    return [(part, _members(gang, part.key, part.path)) for part in reversed(found)]
+
+
+def restart(state: State, part: Part) -> None:
+    """Restart a part: its members are evicted at once, since it may be whole."""
+    assert part.policy is not None
+    now = state.records.now
+    _hold(state, part, state.restarts.restart(part.key, part.policy, now=now, path=part.path))
+    _evict(state, part)
 
 
 def due(state: State) -> None:
@@ -365,7 +420,7 @@ def awaited(state: State, gang: GangRecord, info: PodGroupInfo) -> str:
     return f": pod {pod.name}{where} {how}{more}"
 
 
-def _gone_at(part: _Part, until: float) -> float:
+def _gone_at(part: Part, until: float) -> float:
     """Return until when old pods are waited for, after a backoff that ends at *until*."""
     left = _leaving(part.gang, part.key, part.path)
     if any(record.state is not MemberState.TERMINATING for record in left):

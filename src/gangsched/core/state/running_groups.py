@@ -228,6 +228,18 @@ class Restarts:
         if now < life.short_since + SETTLING_SECONDS:
             self._look_at(key, path, life, life.short_since + SETTLING_SECONDS)
             return None
+        return self.restart(key, policy, now=now, path=path)
+
+    def restart(self, key: GroupKey, policy: RestartPolicy, *, now: float, path: str = "") -> Fall:
+        """Begin a restart, if the limit of the policy allows one more.
+
+        Args:
+            key: The group.
+            policy: Its policy.
+            now: The current instant.
+            path: What of the group that is about.
+        """
+        life = self._remember(key, path)
         self.stop(key, path)
         if life.restarts >= policy.max_restarts:
             return Fall(life.restarts, policy.max_restarts)

@@ -1,0 +1,286 @@
+"""Gangs whose lost members are replaced while the others stay (``RestartPolicy.repair``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    CopyBound,
+    Evict,
+    GroupBelowMinimum,
+    GroupBound,
+    GroupRestarted,
+    InvalidValueError,
+    NodeAdded,
+    NodeDeleted,
+    NodeName,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodUID,
+    PodUpdated,
+    Preemption,
+    RestartLimitReached,
+    RestartPolicy,
+    Role,
+    Scheduler,
+    Topology,
+    presets,
+)
+from gangsched.testing import make_node, make_pod
+from support.immediate_host import ImmediateHost
+
+LEVELS = ["block", "rack", "kubernetes.io/hostname"]
+RACKS_OF_FOUR = Topology("block", slices={"rack": 4})
+REPAIR = RestartPolicy(repair=True, backoff=5.0)
+
+
+class Cluster(ImmediateHost):
+    """Nodes by block and rack, such as ``b1/r2/n``; lost and evicted pods are created again."""
+
+    def __init__(self, **nodes: int) -> None:
+        super().__init__()
+        self.options: dict[str, Any] = {}
+        self.scheduler = self.fresh()
+        for name, cpu in nodes.items():
+            self.add_node(name, cpu)
+
+    def fresh(self, **options: Any) -> Scheduler:
+        """Return a scheduler that knows nothing yet."""
+        self.options |= options
+        return presets.gang(self.cluster, levels=LEVELS, can_evict=True, **self.options)
+
+    def add_node(self, name: str, cpu: int) -> None:
+        """Add a node: ``b1_r2_x``."""
+        block, rack, _node = name.split("_")
+        node = make_node(name, cpu=cpu, labels={"block": block, "rack": rack})
+        self.tell(NodeAdded(node))
+
+    def start(self, pods: int, topology: Topology | None = None, **more: Any) -> None:
+        """Start a gang of pods of one CPU that is repaired."""
+        more = {"restart": REPAIR, "min_available": pods, "topology": topology, **more}
+        self.tell(PodGroupAdded(PodGroup(name="g", **more)))
+        self.tell(*[PodAdded(make_pod(f"g-{n}", group="g", cpu=1)) for n in range(pods)])
+        assert len(self.decide()) == pods
+        self.effects.clear()
+
+    def lose_node(self, name: str) -> list[str]:
+        """Lose a node; its pods are created again. Return the pods that are released then."""
+        lost = [pod for pod in self.cluster.pods() if pod.node_name == name]
+        self.tell(NodeDeleted(NodeName(name)))
+        for pod in lost:
+            self.replace(pod)
+        return self.decide()
+
+    def replace(self, pod: Pod) -> None:
+        """Delete a pod, and create another one like it."""
+        self.tell(PodDeleted(pod.uid))
+        self.tell(PodAdded(evolve(pod, uid=PodUID(f"{pod.uid}'"), node_name=None)))
+
+    def evict(self) -> list[str]:
+        """Carry out the evictions; return the names of the pods."""
+        pods = {pod.uid: pod for pod in self.cluster.pods()}
+        evicted = [pods[each.uid] for each in self.of(Evict)]
+        self.effects[:] = [each for each in self.effects if not isinstance(each, Evict)]
+        for pod in evicted:
+            self.replace(pod)
+        return sorted(pod.name for pod in evicted)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """Return the effects of a kind."""
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def racks(self) -> list[str | None]:
+        """Return where each member is: ``b1/r2``, in the order of their numbers."""
+        pods = sorted(self.cluster.pods(), key=lambda pod: pod.name)
+        mine = [pod.node_name for pod in pods if pod.name.startswith("g-")]
+        return [name and "/".join(name.split("_")[:2]) for name in mine]
+
+
+def test_pod_is_replaced_in_its_rack_and_nobody_moves() -> None:
+    cluster = Cluster(b1_r1_x=2, b1_r1_y=2, b1_r1_z=2, b1_r2_x=4)
+    cluster.start(8, RACKS_OF_FOUR)
+    assert len(cluster.lose_node("b1_r1_x")) == 2
+    assert cluster.of(Evict) == cluster.of(GroupRestarted) == []
+    assert sorted(map(str, cluster.racks())) == ["b1/r1"] * 4 + ["b1/r2"] * 4
+
+
+def test_slice_moves_if_its_rack_has_no_node_for_a_lost_pod_and_others_stay() -> None:
+    cluster = Cluster(b1_r1_x=2, b1_r1_y=2, b1_r2_x=4, b1_r3_x=3, b1_r3_y=1)
+    cluster.start(8, RACKS_OF_FOUR)
+    before = cluster.racks()
+    first = 0 if before[0] == "b1/r1" else 4
+    assert "b1/r1" in before
+    assert cluster.lose_node("b1_r1_x") == []
+    path = f"slice-{first // 4}"
+    assert cluster.of(GroupBelowMinimum)[0].scheduled == 7  # told as they go, one by one
+    assert cluster.of(GroupRestarted) == [GroupRestarted("default/g", 1, 6, 5.0, path)]  # type: ignore[arg-type]
+    why = f"{path} of pod group default/g is restarted: lost members fit nowhere beside the others"
+    assert {each.reason for each in cluster.of(Evict)} == {why}
+    mine = [f"g-{n}" for n in range(first, first + 4)]
+    assert set(cluster.evict()) < set(mine)
+    assert cluster.decide() == []
+    assert "is being restarted" in str(cluster.scheduler.why("default/g"))
+    assert sorted(cluster.at(5.0)) == [f"{name}'" for name in mine]
+    assert cluster.of(CopyBound) == [CopyBound("default/g", path, 4)]  # type: ignore[arg-type]
+    assert cluster.racks()[first : first + 4] == ["b1/r3"] * 4
+    assert cluster.racks()[4 - first : 8 - first] == before[4 - first : 8 - first]
+
+
+def test_gang_in_one_rack_moves_as_a_whole() -> None:
+    cluster = Cluster(b1_r1_x=2, b1_r1_y=2, b2_r1_x=4)
+    cluster.tell(PodAdded(evolve(make_pod("o", cpu=4), node_name=NodeName("b2_r1_x"))))
+    cluster.start(4, Topology("rack"))
+    cluster.end("o")
+    cluster.lose_node("b1_r1_x")
+    assert [each.path for each in cluster.of(GroupRestarted)] == [""]
+    assert len(cluster.evict()) == 2
+    cluster.decide()
+    assert len(cluster.at(5.0)) == 4
+    assert cluster.racks() == ["b2/r1"] * 4
+    assert [each.bound for each in cluster.of(GroupBound)] == [4]
+
+
+def test_nothing_moves_if_that_does_not_help_until_it_does() -> None:
+    cluster = Cluster(b1_r1_x=2, b1_r1_y=2, b1_r2_x=4, b1_r3_x=3)
+    cluster.start(8, RACKS_OF_FOUR)
+    assert cluster.lose_node("b1_r1_x") == []
+    assert cluster.of(Evict) == []
+    assert "not within rack=b1/r1" in str(cluster.scheduler.why("default/g"))
+    cluster.add_node("b1_r3_y", 1)
+    cluster.decide()
+    assert len(cluster.evict()) == 2
+
+
+def test_smaller_part_of_the_gang_moves_away_for_a_lost_pod() -> None:
+    # the rack of the lost pod is full with the short last slice, which fits elsewhere
+    cluster = Cluster(b1_r1_x=5)
+    cluster.start(5, RACKS_OF_FOUR)
+    cluster.add_node("b1_r2_x", 1)
+    cluster.replace(next(pod for pod in cluster.cluster.pods() if pod.name == "g-0"))
+    cluster.tell(PodAdded(evolve(make_pod("o", cpu=1), node_name=NodeName("b1_r1_x"))))
+    cluster.decide()
+    assert [each.path for each in cluster.of(GroupRestarted)] == ["slice-1"]
+    assert cluster.evict() == ["g-4"]
+    cluster.decide()
+    cluster.at(5.0)
+    assert cluster.racks() == ["b1/r1"] * 4 + ["b1/r2"]
+
+
+def test_pods_that_terminate_are_waited_for() -> None:
+    cluster = Cluster(b1_r1_x=4, b1_r2_x=4)
+    cluster.start(4, Topology("rack"))
+    pod = next(pod for pod in cluster.cluster.pods() if pod.name == "g-0")
+    cluster.tell(PodUpdated(evolve(pod, deleted_at=1.0)))
+    cluster.tell(PodAdded(evolve(pod, uid=PodUID("default/again"), node_name=None)))
+    assert cluster.decide() == []
+    assert cluster.of(Evict) == []
+    cluster.tell(PodDeleted(pod.uid))
+    assert cluster.decide() == ["again"]
+    assert len(set(cluster.racks())) == 1
+
+
+def test_victims_of_lower_priority_go_before_anybody_moves() -> None:
+    cluster = Cluster(b1_r1_x=2, b1_r1_y=2, b1_r2_x=4)
+    cluster.scheduler = cluster.fresh(preemption=Preemption())
+    cluster.tell(*[NodeAdded(node) for node in cluster.cluster.nodes()])
+    cluster.tell(PodAdded(evolve(make_pod("o", cpu=4), node_name=NodeName("b1_r2_x"))))
+    cluster.start(2, Topology("rack"), priority=10)
+    name = next(str(pod.node_name) for pod in cluster.cluster.pods() if pod.name == "g-0")
+    other = "b1_r1_y" if name == "b1_r1_x" else "b1_r1_x"
+    cluster.tell(PodAdded(evolve(make_pod("low", cpu=2), node_name=NodeName(other))))
+    cluster.end("o")
+    cluster.lose_node(name)
+    assert {each.uid for each in cluster.of(Evict)} <= {"default/low"}
+    assert cluster.of(GroupRestarted) == []
+
+
+def test_each_part_is_restarted_as_often_as_the_policy_allows() -> None:
+    cluster = Cluster(**{f"b1_r{rack}_{name}": 1 for rack in (1, 2, 3) for name in "xy"})
+    policy = RestartPolicy(repair=True, max_restarts=1, backoff=5.0)
+    cluster.start(2, Topology("rack"), restart=policy)
+    for now in (100.0, 200.0):
+        cluster.now = now
+        node = next(str(p.node_name) for p in cluster.cluster.pods() if p.node_name)
+        cluster.lose_node(node)
+        cluster.evict()
+        cluster.decide()
+        cluster.at(now + 10.0)
+    assert [each.restarts for each in cluster.of(GroupRestarted)] == [1]
+    assert [each.restarts for each in cluster.of(RestartLimitReached)] == [1]
+    assert cluster.of(Evict) == []
+
+
+def test_slice_of_which_no_pod_runs_starts_as_a_whole() -> None:
+    # rack r2 has room for one pod: the first one that comes back must not go there alone
+    cluster = Cluster(b1_r1_x=4, b1_r2_x=1, b1_r3_x=4, b1_r4_x=4)
+    cluster.tell(PodAdded(evolve(make_pod("o", cpu=4), node_name=NodeName("b1_r4_x"))))
+    cluster.start(8, RACKS_OF_FOUR, restart=None)
+    lost = [pod for pod in cluster.cluster.pods() if pod.node_name == "b1_r1_x"]
+    cluster.end("o")
+    cluster.tell(NodeDeleted(NodeName("b1_r1_x")))
+    for pod in lost:
+        cluster.tell(PodDeleted(pod.uid))
+    for pod in lost[:-1]:
+        cluster.tell(PodAdded(evolve(pod, uid=PodUID(f"{pod.uid}'"), node_name=None)))
+        assert cluster.decide() == []
+    number = int(lost[0].name[2:]) // 4
+    expected = f"waiting for 1 more slice-{number}: 3 of 4 exist"
+    assert expected in str(cluster.scheduler.why("default/g"))
+    cluster.tell(PodAdded(evolve(lost[-1], uid=PodUID("last"), node_name=None)))
+    assert len(cluster.decide()) == 4
+    assert cluster.racks().count("b1/r4") == 4
+
+
+@pytest.mark.parametrize("way", ["snapshot", "rebuild"])
+def test_move_goes_on_with_another_scheduler(way: str) -> None:
+    cluster = Cluster(b1_r1_x=2, b1_r1_y=2, b1_r2_x=4, b1_r3_x=4)
+    cluster.tell(PodAdded(evolve(make_pod("o", cpu=4), node_name=NodeName("b1_r3_x"))))
+    cluster.start(8, RACKS_OF_FOUR)
+    cluster.end("o")
+    cluster.lose_node("b1_r1_x")
+    (notice,) = cluster.of(GroupRestarted)
+    group = cluster.cluster.pod_group(notice.group)
+    assert group is not None
+    if way == "snapshot":
+        snapshot = cluster.scheduler.snapshot()
+        cluster.scheduler = cluster.fresh()
+        cluster.scheduler.restore(snapshot)
+    else:
+        cluster.cluster.apply(PodGroupAdded(notice.noted_in(group)))
+        cluster.scheduler = cluster.fresh()
+        cluster.effects.clear()
+        cluster._take(cluster.scheduler.rebuild(now=0.0))
+    assert len(cluster.evict()) == 2
+    cluster.decide()
+    assert len(cluster.at(5.0)) == 4
+    assert cluster.racks().count("b1/r3") == 4
+
+
+def test_copy_of_a_role_moves_to_another_rack() -> None:
+    cluster = Cluster(b1_r1_x=1, b1_r1_y=1, b1_r2_x=2, b1_r3_x=2)
+    role = Role(2, roles={"w": 2}, topology=Topology("rack"), restart=REPAIR)
+    cluster.tell(PodAdded(evolve(make_pod("o", cpu=2), node_name=NodeName("b1_r3_x"))))
+    cluster.tell(PodGroupAdded(PodGroup(name="g", roles={"r": role})))
+    pods = [make_pod(f"g-{c}-{n}", group="g", cpu=1, role=f"r/{c}/w") for c in "01" for n in "01"]
+    cluster.tell(*map(PodAdded, pods))
+    assert len(cluster.decide()) == 4
+    cluster.effects.clear()
+    cluster.end("o")
+    cluster.lose_node("b1_r1_x")
+    (notice,) = cluster.of(GroupRestarted)
+    assert notice.path in ("r/0", "r/1")
+    assert len(cluster.evict()) == 1
+    cluster.decide()
+    assert len(cluster.at(5.0)) == 2
+    assert sorted(map(str, cluster.racks())) == ["b1/r2"] * 2 + ["b1/r3"] * 2
+
+
+def test_repair_is_a_bool() -> None:
+    with pytest.raises(InvalidValueError, match="repair must be a bool, got 1"):
+        RestartPolicy(repair=1)  # type: ignore[arg-type]
