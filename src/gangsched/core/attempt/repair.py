@@ -10,8 +10,9 @@ own. Sets of the innermost parts are tried first; then each part around what is 
 inside out. The last one is the group itself.
 
 Rules:
-  R1  nothing is restarted unless all that is lost finds nodes then. It is not if that is so without
-      it, once the pods that terminate are gone;
+  R1  nothing is restarted unless all that is lost finds nodes then, and nothing if that is so once
+      the pods that terminate are gone. What helps still does if more move: so it is asked first
+      whether it would help if everybody moved;
   R2  an attempt has failed for lack of capacity, and preemption has found nothing. So some node
       takes one of the lost members, or nothing is restarted;
   R3  each restart of a part counts for it, so there are at most ``max_restarts``;
@@ -22,14 +23,14 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias, final
 
 from gangsched.core.admission import restarts
 from gangsched.core.admission.lacking import short_of
 from gangsched.core.attempt.placing import places
 from gangsched.core.queue.demand import Demand
-from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace
+from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace, by_seq
 from gangsched.core.records.trial import Trial
 from gangsched.core.state import State
 from gangsched.errors import GangschedError
@@ -65,32 +66,38 @@ def conclude(state: State, gang: GangRecord) -> None:
 
 def _least(state: State, gang: GangRecord) -> list[restarts.Part]:
     """Return the parts that have to be restarted; none if none has to be, or none helps."""
-    parts = restarts.repaired(state, gang)
-    lost = [r for r in gang.pending.values() if any(r in members for _part, members in parts)]
+    found = restarts.repaired(state, gang)
+    inside = {record for _part, members in found for record in members}
+    lost = {record: None for record in gang.pending.values() if record in inside}
     if not lost:
         return []
-    lost_ones, question = set(lost), _Question(state, gang, lost)
-    some = [(part, [r for r in members if r.state in HOLDING]) for part, members in parts]
-    for chosen in _sets(some, {record.leaf for record in lost}):
+    question = _Question(state, gang, [*lost])
+    # what helps still does if more move: so all of them are asked about first
+    if question.fits(()) or not question.fits(_on_nodes(sorted(inside, key=by_seq))):
+        return []
+    parts = [(part, _on_nodes(members)) for part, members in found]
+    for chosen in _sets(parts, {record.leaf for record in lost}):
         if question.is_exhausted:
             break
         if question.fits([record for _part, members in chosen for record in members]):
             return [part for part, _members in chosen]
-    is_around = [not lost_ones.isdisjoint(members) for _part, members in parts]
-    around = [each for each, is_it in zip(some, is_around, strict=True) if is_it]
+    lacks = [not lost.keys().isdisjoint(members) for _part, members in found]
+    around = [each for each, is_around in zip(parts, lacks, strict=True) if is_around]
     for part, members in sorted(around, key=lambda each: len(each[1])):
         if question.fits(members):
             return [part]
     return []
 
 
+def _on_nodes(members: Iterable[PodRecord]) -> list[PodRecord]:
+    return [record for record in members if record.state in HOLDING]
+
+
 def _sets(parts: _Parts, leaves: set[str]) -> Iterator[_Parts]:
     """Yield sets of the innermost parts, those with the fewest members first.
 
-    The first one is empty: pods that terminate may be all that is in the way. Of equal ones those
-    come first of which members were lost.
+    Of equal ones those come first of which members were lost.
     """
-    yield ()
     inner = _innermost(parts)
     inner.sort(key=lambda each: (len(each[1]), leaves.isdisjoint(r.leaf for r in each[1])))
     sizes = [len(members) for _part, members in inner]
