@@ -18,6 +18,8 @@ _PAGE = _ROOT / "docs" / "explanation" / "measured-on-kubernetes.md"
         ("kubernetes.json", "figures"),
         ("kubernetes-twenty-minutes.json", "twenty minutes"),
         ("kubernetes-flood.json", "flood"),
+        ("kubernetes-levels.json", "levels"),
+        ("kubernetes-levels-5000.json", "levels of 5,000 nodes"),
     ],
 )
 def test_page_has_the_table_that_the_figures_give(tmp_path: Path, figures: str, mark: str) -> None:
