@@ -22,9 +22,11 @@ from gangsched import (
     PodDeleted,
     PodGroup,
     PodGroupAdded,
+    PodGroupUpdated,
     PodUID,
     PodUpdated,
     Preemption,
+    Quota,
     RestartLimitReached,
     RestartPolicy,
     Role,
@@ -284,3 +286,98 @@ def test_copy_of_a_role_moves_to_another_rack() -> None:
 def test_repair_is_a_bool() -> None:
     with pytest.raises(InvalidValueError, match="repair must be a bool, got 1"):
         RestartPolicy(repair=1)  # type: ignore[arg-type]
+
+
+# What is no loss, and what is not in the way ------------------------------------------------------
+
+
+def running(cluster: Cluster, where: dict[str, str], **spec: Any) -> None:
+    """Add a gang whose pods run already: ``g-0`` by name, or ``r/0/w`` before a colon."""
+    cluster.tell(PodGroupAdded(PodGroup(name="g", **spec)))
+    for text, node in where.items():
+        role, _colon, name = text.rpartition(":")
+        pod = make_pod(name, group="g", cpu=1, role=role or None)
+        cluster.tell(PodAdded(evolve(pod, node_name=NodeName(node))))
+    cluster.decide()
+    cluster.effects.clear()
+
+
+def test_raised_minimum_and_more_copies_move_nobody() -> None:
+    cluster = Cluster(b1_r1_x=2, b2_r1_x=3)
+    cluster.tell(PodAdded(evolve(make_pod("o", cpu=3), node_name=NodeName("b2_r1_x"))))
+    cluster.start(2, Topology("rack"))
+    cluster.end("o")
+    spec = PodGroup(name="g", min_available=3, topology=Topology("rack"), restart=REPAIR)
+    cluster.tell(PodGroupUpdated(spec), PodAdded(make_pod("g-2", group="g", cpu=1)))
+    assert cluster.decide() == []
+    assert cluster.of(Evict) == []
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+@pytest.mark.parametrize("minimum", [1, 2, 3])
+@pytest.mark.parametrize("has_room", [True, False])
+def test_copy_that_lost_a_pod_moves_and_no_other_one(
+    lost: int, minimum: int, has_room: bool
+) -> None:
+    # without room, a whole copy on the rack could leave it to the lost pod, and find no other one
+    cluster = Cluster(b1_r1_x=1, b1_r1_y=3, b1_r2_x=2, b1_r3_x=2 if has_room else 1)
+    first, second = [copy for copy in (0, 1, 2) if copy != lost]
+    nodes = {lost: ("b1_r1_x", "b1_r1_y"), first: ("b1_r1_y",) * 2, second: ("b1_r2_x",) * 2}
+    where = {f"r/{c}/w:g-{c}-{n}": nodes[c][n] for c in sorted(nodes) for n in (0, 1)}
+    role = Role(3, minimum=minimum, roles={"w": 2}, topology=Topology("rack"), restart=REPAIR)
+    running(cluster, where, roles={"r": role})
+    cluster.lose_node("b1_r1_x")
+    expected = [f"r/{lost}"] if has_room else []
+    assert [each.path for each in cluster.of(GroupRestarted)] == expected
+    assert cluster.evict() == [f"g-{lost}-1"][: len(expected)]
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_pod_of_another_slice_that_does_not_exist_is_not_waited_for(is_gone: bool) -> None:
+    cluster = Cluster(b1_r1_x=1, b1_r1_y=1, b1_r2_x=1, b1_r2_y=1, b1_r3_x=2)
+    names = ("b1_r1_x", "b1_r1_y", "b1_r2_x", "b1_r2_y")
+    where = {f"g-{n}": name for n, name in enumerate(names)}
+    topology = Topology(slices={"rack": 2})
+    running(cluster, where, min_available=4, topology=topology, restart=REPAIR)
+    if is_gone:
+        cluster.end("g-3")
+    cluster.lose_node("b1_r1_x")
+    assert [each.path for each in cluster.of(GroupRestarted)] == ["slice-0"]
+
+
+def test_gang_keeps_its_quota_while_all_of_its_slices_move() -> None:
+    cluster = Cluster(b1_r1_x=1, b1_r1_y=1, b1_r2_x=1, b1_r2_y=1, b2_r1_x=5)
+    quota = Quota(name="q", namespaces=["default"], hard={"cpu": 4})
+    cluster.scheduler = cluster.fresh(quotas=[quota])
+    cluster.tell(*[NodeAdded(node) for node in cluster.cluster.nodes()])
+    names = ("b1_r1_x", "b1_r1_y", "b1_r2_x", "b1_r2_y")
+    where = {f"g-{n}": name for n, name in enumerate(names)}
+    topology = Topology(slices={"rack": 2})
+    running(cluster, where, min_available=4, topology=topology, restart=REPAIR)
+    cluster.tell(PodGroupAdded(PodGroup(name="h", min_available=1)))
+    cluster.tell(PodAdded(make_pod("h", group="h", cpu=1)))
+    lost = [p for p in cluster.cluster.pods() if p.node_name in ("b1_r1_x", "b1_r2_x")]
+    for name in ("b1_r1_x", "b1_r2_x"):
+        cluster.tell(NodeDeleted(NodeName(name)))
+    for pod in lost:
+        cluster.replace(pod)
+    cluster.decide()
+    assert len(cluster.evict()) == 2
+    cluster.decide()
+    cluster.at(5.0)
+    assert cluster.racks() == ["b2/r1"] * 4
+
+
+def test_pod_is_replaced_at_once_though_the_limit_is_reached() -> None:
+    cluster = Cluster(b1_r1_x=1, b1_r1_y=1, b1_r2_x=1, b1_r2_y=1, b1_r2_z=1)
+    cluster.tell(PodAdded(evolve(make_pod("o", cpu=1), node_name=NodeName("b1_r2_z"))))
+    policy = RestartPolicy(repair=True, max_restarts=1, backoff=5.0)
+    where = {"g-0": "b1_r1_x", "g-1": "b1_r1_y"}
+    running(cluster, where, min_available=2, topology=Topology("rack"), restart=policy)
+    cluster.lose_node("b1_r1_x")
+    cluster.evict()
+    cluster.decide()
+    assert len(cluster.at(5.0)) == 2
+    cluster.end("o")
+    node = next(str(pod.node_name) for pod in cluster.cluster.pods() if pod.name == "g-0")
+    assert len(cluster.lose_node(node)) == 1

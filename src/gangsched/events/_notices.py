@@ -255,7 +255,8 @@ class GroupBelowMinimum:
     It is posted once, until the group runs again. Members that have succeeded count, also if they
     were deleted since. If the group has a restart policy, the notice is posted a second after the
     loss, unless the minimum is lowered or all members are deleted meanwhile. ``GroupRestarted`` or
-    ``RestartLimitReached`` follows it.
+    ``RestartLimitReached`` follows it. With ``RestartPolicy.repair`` it is posted at once, and a
+    restart may follow later, or none.
 
     Attributes:
         group: The group.
@@ -275,6 +276,9 @@ class GroupBelowMinimum:
 @frozen
 class GroupRestarted:
     """A group that fell below its minimum is restarted: its other members are evicted.
+
+    With ``RestartPolicy.repair`` it is restarted so that lost members find nodes, and a part of a
+    group may be restarted that lacks nothing itself.
 
     The effects that evict them follow. The group starts again as a whole, when all its old pods are
     gone or given up, its controller has created new ones, and the backoff is over. The groups of a

@@ -137,7 +137,7 @@ class SubGroup:
             for key in [leaf.key for leaf in leaves] or [self.key]:
                 exclusive[key] = (*exclusive.get(key, ()), self.exclusive)
         restarted = {} if self.restart is None else {self.key: self.restart}
-        starts_whole = self.is_copy or self.is_moved
+        starts_whole = self.is_copy or self.moves_alone
         for child in children:
             restarted |= child.restarted
         for name, value in (
@@ -167,8 +167,8 @@ class SubGroup:
         return below if self.within is None else (self, *below)
 
     @property
-    def is_moved(self) -> bool:
-        """Whether it has a policy that lets it move: then it starts as a whole, like a copy."""
+    def moves_alone(self) -> bool:
+        """Whether its policy lets it move without the others: it starts as a whole, like a copy."""
         return self.restart is not None and self.restart.repair
 
     @property
@@ -192,7 +192,7 @@ class SubGroup:
     def copies(self) -> Iterator[SubGroup]:
         """Yield what starts as a whole at or below it, the outer ones first."""
         for sub in self.sub_groups():
-            if sub.is_copy or sub.is_moved:
+            if sub.is_copy or sub.moves_alone:
                 yield sub
 
     def paths(self) -> Iterator[tuple[SubGroup, tuple[SubGroup, ...]]]:

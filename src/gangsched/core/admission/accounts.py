@@ -100,11 +100,16 @@ def charge(state: State, gang: GangRecord) -> None:
             if (runs and not info.succeeded) or starts or not ledger.has_reserved(info.key):
                 needs = minimum.while_it_runs() if runs else minimum.to_start(state)
                 ledger.reserve(info.key, needs)
-        elif not restarts.is_under_way(state, info) and not _returns(state, info):
+        elif not _is_restarted(state, info) and not _returns(state, info):
             waits = ledger.reason(info.key)
             ledger.release(info.key)
             if waits:
                 ledger.wait(info.key, waits)
+
+
+def _is_restarted(state: State, info: PodGroupInfo) -> bool:
+    """Return whether a group, or all of its parts one by one, are being restarted, or may be."""
+    return restarts.is_under_way(state, info) or bool(restarts.held_copies(state, info))
 
 
 def _returns(state: State, info: PodGroupInfo) -> bool:

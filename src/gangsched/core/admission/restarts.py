@@ -60,6 +60,7 @@ __all__ = [
     "denial",
     "due",
     "forget",
+    "has_fallen",
     "held_copies",
     "is_under_way",
     "judge",
@@ -116,6 +117,11 @@ class Part:
         if self.path:
             return self.tree.restart
         return None if self.spec is None else self.spec.restart
+
+    @property
+    def is_repaired(self) -> bool:
+        """Whether its lost members are replaced before it is restarted."""
+        return self.policy is not None and self.policy.repair
 
     @property
     def minimum(self) -> GroupMinimum | None:
@@ -183,8 +189,8 @@ def judge(state: State, gang: GangRecord) -> None:
 
 def _judge_part(state: State, part: Part) -> None:
     restarts, key, path, can_evict = state.restarts, part.key, part.path, state.settings.can_evict
-    is_repaired = part.policy is not None and part.policy.repair
-    if is_repaired and path and restarts.get(key, path) is None:
+    is_part = part.is_repaired and bool(path)
+    if is_part and restarts.get(key, path) is None:
         return  # its group falls, and it is remembered only once it was restarted
     if not part.has_members:
         restarts.stop(key, path or None)
@@ -196,9 +202,9 @@ def _judge_part(state: State, part: Part) -> None:
         fall = restarts.observe(
             key,
             minimum,
-            part.policy if can_evict and not may_restart(state, part) else None,
+            part.policy if can_evict else None,
             is_whole=is_whole,
-            is_short=(lambda _minimum: False) if is_repaired and path else part.is_short,
+            is_short=(lambda _minimum: False) if is_part else part.is_short,
             is_left=part.count() > 0,
             now=state.records.now,
             path=path,
@@ -217,8 +223,7 @@ def _judge_part(state: State, part: Part) -> None:
 
 def _evict(state: State, part: Part) -> None:
     """Evict the members of what is being restarted."""
-    is_repaired = part.policy is not None and part.policy.repair
-    why = "lost members fit nowhere beside the others" if is_repaired else _FALLEN
+    why = "lost members fit nowhere beside the others" if part.is_repaired else _FALLEN
     reason = f"{_name(part.key, part.path)} is restarted: {why}"
     for info in part.infos:
         state.restarts.stop(info.key, part.path or None)
@@ -248,7 +253,7 @@ def _post(state: State, part: Part, fall: Fall) -> None:
     out, key, path = state.call.out, part.key, part.path
     minimum = least_needed(part.tree, lambda each: each.least)
     found = minimum - part.lacks()
-    if part.tree.key == "" and not part.tree.has_copies:  # else many may be of no whole copy
+    if part.tree.key == "" and not part.infos[0].has_copies:  # else many may be of no whole copy
         found = sum(info.scheduled + info.succeeded for info in part.infos)
     out.append(GroupBelowMinimum(key, found, minimum, path))
     if fall.until is not None:
@@ -280,6 +285,9 @@ def may_restart(state: State, part: Part) -> bool:
     life, policy = state.restarts.get(part.key, part.path), part.policy
     if policy is None or not policy.repair:
         return False
+    if part.gang.is_bundle and not part.gang.is_tree and not part.path:
+        # its groups are restarted as a unit, by the policy of the one that fell
+        return life is not None and life.has_fallen and life.restarts < policy.max_restarts
     return life is None or (life.restarts < policy.max_restarts and not life.is_held)
 
 
@@ -289,20 +297,32 @@ def repaired(state: State, gang: GangRecord) -> list[tuple[Part, list[PodRecord]
     Runtime complexity: O(members x parts).
 
     Returns:
-        Each part with its members; none unless a group of the gang lacks members.
+        Each part, with the members that its restart is about.
     """
     found = [each for each in _parts(state, gang) if may_restart(state, each) and each.count()]
-    if not any(part.lacks() > 0 for part in found):
-        return []
-    return [(part, _members(gang, part.key, part.path)) for part in reversed(found)]
+    is_unit = gang.is_bundle and not gang.is_tree
+    units = [each for each in found if is_unit and not each.path]
+    return [
+        (part, [*gang.members.values()] if part in units else _members(gang, part.key, part.path))
+        for part in reversed(found)
+        if part not in units[1:]
+    ]
+
+
+def has_fallen(state: State, info: PodGroupInfo) -> bool:
+    """Return whether a group, or one above it, has lost members that are replaced. O(levels)."""
+    lives = [state.restarts.get(key) for key in (info.key, *(spec.key for spec in info.above))]
+    return any(life is not None and life.has_fallen for life in lives)
 
 
 def restart(state: State, part: Part) -> None:
     """Restart a part: its members are evicted at once, since it may be whole."""
     assert part.policy is not None
     now = state.records.now
-    _hold(state, part, state.restarts.restart(part.key, part.policy, now=now, path=part.path))
-    _evict(state, part)
+    fall = state.restarts.restart(part.key, part.policy, now=now, path=part.path)
+    if fall.until is not None:
+        _hold(state, part, fall)
+        _evict(state, part)
 
 
 def due(state: State) -> None:
@@ -382,7 +402,7 @@ def _denial(state: State, key: GroupKey, path: str) -> str:
         return ""
     if life.is_held:
         return f"{_name(key, path)} is being restarted"
-    if life.short_since is not None:
+    if life.is_short:
         return f"{_name(key, path)} has lost members, and is restarted if they are not replaced"
     return ""
 

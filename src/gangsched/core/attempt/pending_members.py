@@ -86,7 +86,9 @@ def _own(state: State, gang: GangRecord) -> tuple[Hashable, bool]:
     where = [None if domains is None else tuple(domains) for domains in pinned]
     owned = owned_by(gang, state.table)
     keeps = bool(owned) or any(domains is not None for domains in pinned)
-    return (gang.seq, gang.tree.shape, *where, owned), keeps or _sees_others(state, gang)
+    # another policy may let others move for it
+    policies = [info.spec.restart for info in gang.infos.values() if info.spec is not None]
+    return (gang.seq, gang.tree.shape, *where, owned, *policies), keeps or _sees_others(state, gang)
 
 
 def _sees_others(state: State, gang: GangRecord) -> bool:
@@ -138,8 +140,8 @@ def _split(state: State, gang: GangRecord, lacks: Lacks) -> tuple[list[PodRecord
     if len(alone_groups) == len(lacks):
         return pending, []
     if not gang.is_bundle:
-        back = [record for record in pending if _comes_back(record, lacks)]
-        return back, [record for record in pending if record not in back]
+        back = {record: None for record in pending if _comes_back(record, lacks)}
+        return [*back], [record for record in pending if record not in back]
     return _split_bundle(state, gang, pending, alone_groups)
 
 
@@ -205,9 +207,14 @@ def _of_whole_copies(
 
 
 def _comes_back(record: PodRecord, lacks: Lacks) -> bool:
-    """Return whether a pod replaces a lost member of a part that runs, and so goes alone. O(1)."""
+    """Return whether a pod replaces a lost member of a part that runs, and so goes alone. O(1).
+
+    Of a copy of a role only if it is repaired: else the minimum of the role goes first.
+    """
     info = record.info
-    if info is None or record.role is None or "" in lacks[info.key]:
+    if info is None or info.spec is None or record.role is None or "" in lacks[info.key]:
+        return False
+    if not (info.spec.is_repaired or info.spec.has_slices):
         return False
     return record.role not in lacks[info.key] and info.standing.lacking.get(record.role, 0) > 0
 

@@ -15,6 +15,7 @@ from gangsched.core.evaluation.pod_class import PodClass
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.placement.search import search
+from gangsched.core.placement.shortage import shortage
 from gangsched.core.placement.task import Task
 from gangsched.core.placement.tree_walk import place_elastic, place_minimum
 from gangsched.core.queue.demand import Demand
@@ -101,7 +102,8 @@ def _search(state: State, gang: GangRecord, task: Task) -> bool:
     demand: Demand | None = gang.demand
     if demand is not None and not is_within_bounds(state, demand):
         return False
-    return search(task, state.settings.search_budget)
+    # a count that is too small is a proof, and a search would take long to find it
+    return shortage(task) is None and search(task, state.settings.search_budget)
 
 
 def is_within_bounds(state: State, demand: Demand) -> bool:
@@ -257,6 +259,7 @@ def places(
     barred: Collection[int] = (),
     count: Callable[[int], None] = lambda _steps: None,
     is_surplus: bool = False,
+    tree: SubGroup | None = None,
 ) -> Places | None:
     """Return a node for each member that is needed, in a trial; None if too few fit.
 
@@ -270,6 +273,7 @@ def places(
         barred: Nodes that members with late plugins do not go to.
         count: Is told the steps that the search took.
         is_surplus: Whether they are of a copy that their gang does not need, and start with it.
+        tree: What of the gang is placed; None for all of it.
     """
     alone = needed is None or is_surplus
     if not alone and missing(state, gang):
@@ -288,8 +292,8 @@ def places(
             is_placed = place_alone(state, gang, task)
             count(task.steps)
             return list(task.nodes) if is_placed else None
-        is_placed = place_minimum(task, gang.tree, EVERYWHERE) or (
-            not task.is_denied and search(task, budget)
+        is_placed = place_minimum(task, tree or gang.tree, EVERYWHERE) or (
+            not task.is_denied and shortage(task) is None and search(task, budget, tree)
         )
         count(task.steps)
         return list(task.nodes) if is_placed else None

@@ -13,9 +13,9 @@ Rules:
   R1  nothing is restarted unless all that is lost finds nodes then, and nothing if that is so once
       the pods that terminate are gone. What helps still does if more move: so it is asked first
       whether it would help if everybody moved;
-  R2  an attempt has failed for lack of capacity, and preemption has found nothing. So some node
-      takes one of the lost members, or nothing is restarted;
-  R3  each restart of a part counts for it, so there are at most ``max_restarts``;
+  R2  it is asked after an attempt that failed for lack of capacity, and for which preemption has
+      found nothing. What wakes the gang is that a node can take one of its pending members;
+  R3  each restart of a part counts for it, up to ``max_restarts``; that of its group forgets it;
   R4  no room is kept for what is restarted: others may come first.
 """
 
@@ -26,9 +26,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias, final
 
+from attrs import evolve
+
 from gangsched.core.admission import restarts
 from gangsched.core.admission.lacking import short_of
 from gangsched.core.attempt.placing import places
+from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.queue.demand import Demand
 from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace, by_seq
 from gangsched.core.records.trial import Trial
@@ -36,8 +39,8 @@ from gangsched.core.state import State
 from gangsched.errors import GangschedError
 from gangsched.model._pod_copy import pod_with_fields
 from gangsched.primitives.counters import MemberState
+from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import HOLDING
-from gangsched.primitives.standing import by_key, least_needed
 
 __all__ = ["conclude"]
 
@@ -68,18 +71,21 @@ def _least(state: State, gang: GangRecord) -> list[restarts.Part]:
     """Return the parts that have to be restarted; none if none has to be, or none helps."""
     found = restarts.repaired(state, gang)
     inside = {record for _part, members in found for record in members}
-    lost = {record: None for record in gang.pending.values() if record in inside}
+    lost = {record: None for record in _lost(state, gang) if record in inside}
     if not lost:
         return []
     question = _Question(state, gang, [*lost])
-    # what helps still does if more move: so all of them are asked about first
-    if question.fits(()) or not question.fits(_on_nodes(sorted(inside, key=by_seq))):
+    if question.fits(()) or question.is_exhausted:
+        return []
+    if not question.fits(_on_nodes(sorted(inside, key=by_seq))):
         return []
     parts = [(part, _on_nodes(members)) for part, members in found]
     for chosen in _sets(parts, {record.leaf for record in lost}):
         if question.is_exhausted:
             break
-        if question.fits([record for _part, members in chosen for record in members]):
+        moving = [record for _part, members in chosen for record in members]
+        question.left -= len(lost) + len(moving)
+        if question.fits(moving):
             return [part for part, _members in chosen]
     lacks = [not lost.keys().isdisjoint(members) for _part, members in found]
     around = [each for each, is_around in zip(parts, lacks, strict=True) if is_around]
@@ -87,6 +93,21 @@ def _least(state: State, gang: GangRecord) -> list[restarts.Part]:
         if question.fits(members):
             return [part]
     return []
+
+
+def _lost(state: State, gang: GangRecord) -> Iterator[PodRecord]:
+    """Yield the pending members that replace lost ones: those of parts that run, or of a group
+    that has fallen. A copy beyond those that are wanted, of which none runs, is not lost.
+    """
+    held = holding_by_leaf(gang)
+    certain = {sub.key for sub in gang.tree.certain()}
+    paths = {leaf.key: path for leaf, path in gang.tree.paths()}
+    fallen = {key: restarts.has_fallen(state, info) for key, info in gang.infos.items()}
+    for record in gang.pending.values():
+        whole = [sub for sub in paths.get(record.leaf, ()) if sub.is_copy or sub.moves_alone]
+        has_fallen = record.info is not None and fallen[record.info.key]
+        if any(sub.is_in(held) for sub in whole) or (has_fallen and record.leaf in certain):
+            yield record
 
 
 def _on_nodes(members: Iterable[PodRecord]) -> list[PodRecord]:
@@ -126,28 +147,32 @@ def _innermost(parts: _Parts) -> list[tuple[restarts.Part, list[PodRecord]]]:
 
 @final
 class _Question:
-    """Whether lost members find nodes if others move with them."""
+    """Whether lost members find nodes if others move with them.
+
+    Attributes:
+        left: The steps that are left of the budget.
+    """
 
     def __init__(self, state: State, gang: GangRecord, lost: Sequence[PodRecord]) -> None:
         self._state = state
         self._gang = gang
         self._lost = lost
         self._short_of = short_of(gang, gang.infos.values())
-        self._left = state.settings.search_budget
+        self.left: int = state.settings.search_budget
         self._again: dict[PodRecord, PodRecord] = {}
 
     @property
     def is_exhausted(self) -> bool:
         """Whether the steps of the search are used up."""
-        return self._left <= 0
+        return self.left <= 0
 
     def fits(self, moving: Collection[PodRecord]) -> bool:
-        """Return whether all that is lost, and all that moves, finds nodes then."""
+        """Return whether all that is lost, and all that moves, finds nodes then.
+
+        Members beyond a minimum need none, and neither do those that do not exist.
+        """
         state, gang = self._state, self._gang
-        again = [self._stand_in(record) for record in moving]
-        needed = self._needed(moving)
-        is_surplus = least_needed(gang.tree, by_key(needed)) <= 0
-        self._left -= len(self._lost) + len(moving)
+        members = [*self._lost, *[self._stand_in(record) for record in moving]]
         states = [(record, record.state) for record in moving]
         with Trial(state.records) as trial:
             terminating = state.records.terminating.values()
@@ -156,33 +181,35 @@ class _Question:
             try:
                 for record in moving:  # as those that terminate, they keep no others where they are
                     record.state = MemberState.TERMINATING
-                found = places(
-                    *(state, gang, [*self._lost, *again], needed, trial),
-                    budget=max(self._left, 0),
-                    count=self._count,
-                    is_surplus=is_surplus,
-                )
+                pool = Counter([record.leaf for record in members])
+                tree = _only(gang.tree, {*pool, *holding_by_leaf(gang)})
+                found = None
+                if tree is not None:
+                    found = places(
+                        *(state, gang, members, self._needed(tree, pool, moving), trial),
+                        budget=max(self.left, 0),
+                        count=self._count,
+                        tree=tree,
+                    )
             finally:
                 for record, before in states:
                     record.state = before
-        return found is not None and self._is_enough(needed, [record for record, _slot in found])
+        return found is not None
 
     def _count(self, steps: int) -> None:
-        self._left -= steps
+        self.left -= steps
 
-    def _needed(self, moving: Collection[PodRecord]) -> dict[str, int]:
-        """Return how many members each sub group lacks once some have moved away."""
+    def _needed(
+        self, tree: SubGroup, pool: Counter[str], moving: Collection[PodRecord]
+    ) -> dict[str, int]:
+        """Return how many members each sub group lacks once some have moved away, of the pool."""
         gone = Counter([record.leaf for record in moving])
         found: dict[str, int] = {}
-        for tree in self._gang.tree.sub_groups():
-            more = self._short_of(tree) + sum(gone[leaf.key] for leaf in tree.leaves)
-            found[tree.key] = max(more, 0) if tree.least else 0
+        for sub in tree.sub_groups():
+            keys = [leaf.key for leaf in sub.leaves]
+            more = self._short_of(sub) + sum(gone[key] for key in keys)
+            found[sub.key] = min(max(more, 0), sum(pool[key] for key in keys)) if sub.least else 0
         return found
-
-    def _is_enough(self, needed: dict[str, int], placed: Sequence[PodRecord]) -> bool:
-        """Return whether the leaves of those that are lost lack no member any more."""
-        numbers = Counter([record.leaf for record in placed])
-        return all(numbers[r.leaf] >= needed.get(r.leaf, 0) for r in (*self._lost, *placed))
 
     def _stand_in(self, record: PodRecord) -> PodRecord:
         """Return a pending pod like one that runs, as its controller will create it."""
@@ -194,3 +221,13 @@ class _Question:
             found.pod_class = self._state.class_of(found)
             self._again[record] = found
         return found
+
+
+def _only(tree: SubGroup, leaves: Collection[str]) -> SubGroup | None:
+    """Return a tree without what has none of some leaves, and of which all is wanted."""
+    if not tree.children:
+        return tree if tree.key in leaves else None
+    children = tuple([child for each in tree.children if (child := _only(each, leaves))])
+    if children == tree.children and tree.wanted == len(children):
+        return tree
+    return evolve(tree, children=children, wanted=len(children)) if children else None

@@ -156,7 +156,7 @@ _RESTART: Final = Record(
     is_held=BOOL,
     minimum=optional(_POSITIVE),
     roles=many(row(STR, Form(ROLE.write, _read_minimum))),
-    short_since=_MAYBE_INSTANT,
+    short_since=optional(_PAST_OR_NEVER),
     failed_at=_PAST_OR_NEVER,
     due_at=_MAYBE_INSTANT,
 )

@@ -90,7 +90,7 @@ class GroupLife:
         is_held: Whether a restart is under way.
         until: The end of the backoff of the last restart.
         short_since: Since when it runs with too few members; None if it has enough, or does not
-            run.
+            run. -inf if it is not restarted for that, since lost members are replaced.
         failed_at: When a member failed last.
         due_at: When it is to be looked at again without an event; None for never.
     """
@@ -102,6 +102,16 @@ class GroupLife:
     short_since: float | None = None
     failed_at: float = -math.inf
     due_at: float | None = None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it has too few members, and is restarted unless that changes soon."""
+        return self.short_since is not None and self.short_since > -math.inf
+
+    @property
+    def has_fallen(self) -> bool:
+        """Whether it has too few members, and lost ones are to be replaced."""
+        return self.short_since == -math.inf
 
 
 _NOTHING: Final[Mapping[str, GroupLife]] = {}
@@ -143,7 +153,7 @@ class Restarts:
     def is_short(self, key: GroupKey, path: str = "") -> bool:
         """Return whether there are too few members, and it may still turn out to be complete."""
         life = self.get(key, path)
-        return life is not None and life.short_since is not None
+        return life is not None and life.is_short
 
     def next_deadline(self) -> float | None:
         """Return when a group is to be looked at next; None if no group is."""
@@ -194,7 +204,7 @@ class Restarts:
         Args:
             key: The group.
             minimum: What it needs to run; None if that is not known.
-            policy: Whether it is restarted; None for never.
+            policy: Whether it is restarted; None for never. With *repair* it is not for a fall.
             is_whole: Whether enough members are bound for it to run.
             is_short: Whether too few members have a node, or have succeeded, for a minimum. A
                 group that is being bound may be neither whole nor short.
@@ -220,7 +230,9 @@ class Restarts:
         if policy is None:
             self.stop(key, path)
             return Fall()
-        if life.short_since is None:
+        if policy.repair:
+            return self._fall(key, path, life, policy)
+        if life.short_since is None or life.has_fallen:
             life.short_since = now
         if not is_left and life.failed_at < life.short_since - SETTLING_SECONDS:
             self.stop(key, path)  # its members were deleted on purpose
@@ -229,6 +241,18 @@ class Restarts:
             self._look_at(key, path, life, life.short_since + SETTLING_SECONDS)
             return None
         return self.restart(key, policy, now=now, path=path)
+
+    def _fall(
+        self, key: GroupKey, path: str, life: GroupLife, policy: RestartPolicy
+    ) -> Fall | None:
+        """Note that a group has fallen whose lost members are replaced; return that once."""
+        if life.has_fallen:
+            return None
+        life.short_since = -math.inf
+        self._look_at(key, path, life, None)
+        if life.restarts >= policy.max_restarts:
+            return Fall(life.restarts, policy.max_restarts)
+        return Fall()
 
     def restart(self, key: GroupKey, policy: RestartPolicy, *, now: float, path: str = "") -> Fall:
         """Begin a restart, if the limit of the policy allows one more.
