@@ -1,4 +1,4 @@
-"""What is pending, being bound or running, and the groups: ``Scheduler.pending`` and its twins.
+"""What is pending, being bound or running, the groups, and what domains take of a gang.
 
 Rules:
   R1  a listing is a tuple of frozen rows, and its ``repr`` is a table, for a prompt;
@@ -20,7 +20,7 @@ from gangsched.model import GroupKey, NodeName, PodUID
 from gangsched.values.seconds import format_span
 from gangsched.values.text import printable
 
-__all__ = ["BindingRow", "GroupRow", "Listing", "PendingRow", "RunningRow"]
+__all__ = ["BindingRow", "DomainRow", "GroupRow", "Listing", "PendingRow", "RunningRow"]
 
 _Row = TypeVar("_Row")
 
@@ -177,6 +177,37 @@ class GroupRow:
         counts = (self.members, self.pending, self.waiting, self.bound)
         numbers = (self.priority, self.min_available, *counts)
         return (self.key, *map(_number, numbers), _age(self.age), said(self.why))
+
+
+@final
+@frozen
+class DomainRow:
+    """What a domain of a level takes of a gang that requires one; see ``Scheduler.domains``.
+
+    Attributes:
+        part: The part of the gang that requires it, such as ``decode/0`` or ``slice-3``; empty for
+            all of it.
+        level: The label.
+        domain: The domain: the values of the levels down to it, such as ``b1/r7``.
+        fits: How many of the members that lack nodes it takes, at the most.
+        needed: How many members the part lacks.
+        why: What it lacks for them; empty if it takes enough.
+    """
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("PART", "DOMAIN", "FITS", "NEEDED", "WHY")
+
+    part: str
+    level: str
+    domain: str
+    fits: int
+    needed: int
+    why: str
+
+    def cells(self, said: Callable[[Why], str] = str) -> tuple[str, ...]:
+        """Return the row as text, one cell a column."""
+        del said
+        where = f"{self.level}={self.domain}"
+        return (self.part or "-", where, str(self.fits), str(self.needed), self.why)
 
 
 @final

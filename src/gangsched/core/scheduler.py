@@ -28,6 +28,7 @@ from gangsched.core.moves.rejection import apply_verdict
 from gangsched.core.one_call import OneCall
 from gangsched.core.preemption import make_room, nominations
 from gangsched.core.questions import ahead, anew, smallest_change
+from gangsched.core.questions.domains import domains_of
 from gangsched.core.queue.check import check_queue
 from gangsched.core.reading.scheduler_view import SchedulerView
 from gangsched.core.reading.why import why_of
@@ -37,9 +38,10 @@ from gangsched.core.reservation import backfill
 from gangsched.core.settle import cannot_fit, settle_all
 from gangsched.core.snapshot import under_way
 from gangsched.core.state import SchedulerSettings, State
-from gangsched.errors import GangschedError, InvalidValueError
+from gangsched.errors import GangschedError, InvalidValueError, UnknownPodError
 from gangsched.events import Effect, Event, PermitAllowed, PermitRejected
 from gangsched.explain import Why
+from gangsched.listings import DomainRow, Listing
 from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Node, Pod, PodGroup
 from gangsched.options.backfill import Backfill
@@ -294,6 +296,27 @@ class Scheduler(SchedulerView):
         spending = ahead.Spending(budget)
         look = partial(ahead.look, self, self._state, at, spending)
         return anew.with_fresh_reason(answer, subject, look if budget else None, now=at)
+
+    def domains(self, group: str | PodGroup) -> Listing[DomainRow]:
+        """Return what each domain takes of a gang that requires one, and what it lacks for more.
+
+        It is about the members that lack nodes, and nodes as they are now. Of several parts that
+        require one level, it is about the first one that lacks members. Changes nothing. At a
+        prompt the answer is a table. Runtime complexity: O(domains x nodes there).
+
+        Args:
+            group: A group, or its key.
+
+        Raises:
+            UnknownPodError: The scheduler does not know the group.
+            PluginError: A plugin raised.
+        """
+        key = group.key if isinstance(group, PodGroup) else GroupKey(group)
+        if self._state.records.registry.get(key) is None:
+            raise UnknownPodError(key)
+        with self._call("domains"):
+            gang = self._state.records.gang_about(key)
+            return Listing(()) if gang is None else domains_of(self._state, gang)
 
     def smallest_change(
         self,

@@ -79,7 +79,8 @@ def search(
     if known is not None and _runs(state, known):
         return Sufficient(key, shape, 0, now, None)
     if until is None:
-        until = _next_try(state, key, known, now)
+        gang = state.records.gang_about(key)
+        until = now if gang is None else max(now, gang.backoff_until)
     lacked = 0 if known is None else quorum.missing(known)
     number = 0
     before: Why | None = None
@@ -114,14 +115,6 @@ def search(
         # is therefore that of an older attempt: the group was known not to fit, and not tried.
         why == before and isinstance(_rest(why), NoNodeFits | BackingOff | Queued),
     )
-
-
-def _next_try(state: State, key: GroupKey, known: PodGroupInfo | None, now: float) -> float:
-    """Return when a group is tried at the earliest: now, or at the end of its backoff."""
-    gang = state.records.gang_of.get(key)
-    if known is not None and _is_parent(known):
-        gang = state.records.gangs.get(f"tree:{state.records.registry.root(key)}")
-    return now if gang is None else max(now, gang.backoff_until)
 
 
 def _run_with(ahead: Ahead, key: GroupKey, nodes: Iterable[Node], until: float) -> PodGroupInfo:

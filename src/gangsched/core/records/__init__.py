@@ -449,6 +449,10 @@ class Records:
 
     # Reading ------------------------------------------------------------------------------------
 
+    def gang_about(self, key: GroupKey) -> GangRecord | None:
+        """Return the gang of a group that has pods, or of what is below a group of groups."""
+        return self.gang_of.get(key) or self.gangs.get(f"tree:{self.registry.root(key)}")
+
     def holders(self, slot: int) -> Collection[PodRecord]:
         """Return the pods that hold a node."""
         return self._on.get(slot, {}).values()
