@@ -56,6 +56,28 @@ def test_explain_draws_the_tree_below_the_reason(tmp_path: Path) -> None:
     assert [row["path"] for row in document["tree"]][-2:] == ["decode/1", "decode/2"]
 
 
+def test_explain_lists_ten_domains_and_counts_the_others(tmp_path: Path) -> None:
+    racks = [{"name": f"n{n:02}", "labels": {"rack": f"r{n:02}"}} for n in range(12)]
+    nodes = [{**NODE, "metadata": each} for each in racks]
+    spec = {"roles": {"w": 7}, "topology": "rack", "template": {"spec": {"containers": CONTAINERS}}}
+    group = {
+        "apiVersion": "simulation.gangsched.io/v1alpha1",
+        "kind": "Gang",
+        "metadata": {"name": "g"},
+        "spec": spec,
+    }
+    path = tmp_path / "racks.yaml"
+    path.write_text("---\n".join(json.dumps(each) + "\n" for each in [*nodes, group]))
+    printed = printed_by("explain", "g", str(path)).splitlines()
+    rows = [line for line in printed if "rack=r" in line and "short by 2 cpu" in line]
+    assert len(rows) == 10
+    assert "and 2 more domains" in printed
+    document = json.loads(printed_by("explain", "g", str(path), "--output", "json"))
+    assert [(row["domain"], row["fits"], row["needed"]) for row in document["domains"]] == [
+        (f"r{n:02}", 5, 7) for n in range(12)
+    ]
+
+
 def test_simulate_draws_what_lacks_pods_and_nothing_else(tmp_path: Path) -> None:
     assert printed_by("simulate", manifests(tmp_path, "serve")).endswith(f"\n\n{DRAWN}")
     assert "PART" not in printed_by("simulate", manifests(tmp_path, "serve", count=2))

@@ -165,8 +165,8 @@ def _ask(simulator: Simulator, subject: Subject, shape: Node | None, most: int) 
     )
     starts = any(isinstance(change, Sufficient) for change in changes)
     ahead = None if starts else queue_ahead(simulator, group)
-    tree = scheduler.tree(group)
-    return Explanation(now, subject, why, changes, len(kinds[_KINDS:]), ahead, tree=tree)
+    tree, domains, untried = scheduler.tree(group), scheduler.domains(group), len(kinds[_KINDS:])
+    return Explanation(now, subject, why, changes, untried, ahead, tree=tree, domains=domains)
 
 
 def _events(options: argparse.Namespace, source: Source, simulator: Simulator) -> list[Event]:

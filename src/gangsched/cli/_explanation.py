@@ -18,6 +18,7 @@ from gangsched.explain import (
     Running,
     Why,
 )
+from gangsched.listings import DomainRow, Listing
 from gangsched.model import GroupKey, Node
 from gangsched.options import Reservation
 from gangsched.simulation import LogEntry
@@ -31,6 +32,7 @@ __all__ = ["SCHEMA", "Explanation", "Refusal", "WhatIfAnswer"]
 
 SCHEMA: Final = "gangsched.explain/1"
 _LINES: Final = 40
+_MOST_DOMAINS: Final = 10
 _FINISHED: Final = "; --until asks about an earlier instant, --history for its attempts"
 _PENDING: Final = Queued | BackingOff | NoNodeFits
 
@@ -125,6 +127,7 @@ class Explanation:
         reservation: The capacity that is reserved for a gang meanwhile; None if none is, or if the
             subject does not wait. The reason of another gang counts it as used.
         tree: How the group stands part by part; without rows if there is no such group.
+        domains: What each domain takes of it, of the levels that it requires.
     """
 
     at: float
@@ -137,10 +140,15 @@ class Explanation:
     history: tuple[LogEntry, ...] | None = None
     reservation: Reservation | None = None
     tree: Tree = field(factory=Tree)
+    domains: Listing[DomainRow] = field(factory=Listing[DomainRow])
 
     def __str__(self) -> str:
         lines = [f"t={format_span(self.at)}  {self.subject.name}: {self._answer()}"]
-        trees = [drawn(self.tree)] if self.tree.is_nested else []
+        drawings = [drawn(self.tree)] if self.tree.is_nested else []
+        if self.domains:
+            drawings.append(str(Listing(self.domains[:_MOST_DOMAINS])))
+        if len(self.domains) > _MOST_DOMAINS:
+            drawings.append(f"and {len(self.domains) - _MOST_DOMAINS} more domains")
         if self.reservation is not None:
             lines.append(f"reserved: {self.reservation}")
         lines += dict.fromkeys(str(change) for change in self.changes)
@@ -152,7 +160,7 @@ class Explanation:
             lines.append("history:" if self.history else "history: none")
             lines += [f"  t={format_span(each.at)}  {each.message}" for each in self.history]
         first, *others = map(printable, lines)
-        text = "\n".join([first, *trees, *others])
+        text = "\n".join([first, *drawings, *others])
         return text if self.what_if is None else f"{text}\n{self.what_if}"
 
     def _answer(self) -> str:
@@ -184,6 +192,7 @@ class Explanation:
             "reservation": None if self.reservation is None else asdict(self.reservation),
             "untried": self.untried,
             "tree": [asdict(row) for row in self.tree],
+            "domains": [asdict(row) for row in self.domains],
             "ahead": None if self.ahead is None else self.ahead.to_dict(),
             "what_if": None if self.what_if is None else self.what_if.to_dict(),
             "history": None if self.history is None else [asdict(each) for each in self.history],

@@ -2,8 +2,8 @@
 
 Rules:
   R1  a question changes nothing. Pods that terminate still hold their nodes;
-  R2  of the parts of a gang that require one level, the first one that lacks members is asked
-      about. Where members of it run, only those domains are listed;
+  R2  of the parts of a gang that require one level, the first one is asked about that lacks
+      members and has some that are pending. Where members of it run, only those domains are listed;
   R3  each class of members is counted as if it were alone, in whole slices if all are alike. So a
       domain of unlike members, or of parts that are apart, may take fewer than is said.
 """
@@ -42,8 +42,10 @@ def domains_of(state: State, gang: GangRecord) -> Listing[DomainRow]:
     parts: dict[str, SubGroup] = {}
     for sub in gang.tree.constrained:
         within = sub.within
-        if within is not None and within.required and _needs(task, sub) > 0:
-            parts.setdefault(within.level, sub)
+        if within is None or not within.required or within.level in parts:
+            continue
+        if _needs(task, sub) > 0 and any(task.left(leaf.key) for leaf in sub.leaves):
+            parts[within.level] = sub
     rows = [row for level, sub in parts.items() for row in _rows(task, level, sub)]
     return Listing(rows)
 
