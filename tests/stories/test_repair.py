@@ -288,6 +288,49 @@ def test_repair_is_a_bool() -> None:
         RestartPolicy(repair=1)  # type: ignore[arg-type]
 
 
+def test_two_slices_move_if_both_have_lost_a_pod_and_the_third_stays() -> None:
+    cluster = Cluster(b1_r1_x=1, b1_r1_y=1, b1_r2_x=1, b1_r2_y=1, b1_r3_x=2, b1_r4_x=4)
+    names = ("b1_r1_x", "b1_r1_y", "b1_r2_x", "b1_r2_y", "b1_r3_x", "b1_r3_x")
+    where = {f"g-{n}": name for n, name in enumerate(names)}
+    topology = Topology(slices={"rack": 2})
+    running(cluster, where, min_available=6, topology=topology, restart=REPAIR)
+    lost = [p for p in cluster.cluster.pods() if p.node_name in ("b1_r1_x", "b1_r2_x")]
+    for name in ("b1_r1_x", "b1_r2_x"):
+        cluster.tell(NodeDeleted(NodeName(name)))
+    for pod in lost:
+        cluster.replace(pod)
+    cluster.decide()
+    assert {each.path for each in cluster.of(GroupRestarted)} == {"slice-0", "slice-1"}
+    assert cluster.evict() == ["g-1", "g-3"]
+    cluster.decide()
+    cluster.at(5.0)
+    assert cluster.racks() == ["b1/r4"] * 4 + ["b1/r3"] * 2
+
+
+def test_role_that_moves_starts_as_a_whole() -> None:
+    # the larger pod alone would go to y, where the other one finds no room
+    cluster = Cluster(b1_r1_x=3)
+    role = Role(2, topology=Topology("kubernetes.io/hostname"))
+    cluster.tell(PodGroupAdded(PodGroup(name="g", roles={"r": role}, restart=REPAIR)))
+    pods = [make_pod(f"g-{n}", group="g", cpu=n + 1, role="r") for n in range(2)]
+    cluster.tell(*map(PodAdded, pods))
+    assert len(cluster.decide()) == 2
+    cluster.effects.clear()
+    cluster.tell(PodAdded(make_pod("o", cpu=1)))
+    cluster.replace(next(pod for pod in cluster.cluster.pods() if pod.name == "g-0"))
+    cluster.decide()
+    assert cluster.of(GroupRestarted) == []
+    cluster.add_node("b1_r2_y", 2)
+    cluster.add_node("b1_r2_z", 3)
+    cluster.decide()
+    assert [each.path for each in cluster.of(GroupRestarted)] == ["r"]
+    assert cluster.evict() == ["g-1"]
+    cluster.decide()
+    cluster.at(5.0)
+    nodes = {pod.node_name for pod in cluster.cluster.pods() if pod.name != "o"}
+    assert nodes == {"b1_r2_z"}
+
+
 # What is no loss, and what is not in the way ------------------------------------------------------
 
 

@@ -75,6 +75,19 @@ def test_blocks_count_whole_slices_and_the_first_slice_is_asked_about() -> None:
     ]
 
 
+def test_slices_of_a_role_are_counted_as_those_of_a_group() -> None:
+    racks = Racks(b1_r1_x=5, b1_r2_x=3)
+    role = Role(8, topology=Topology(slices={"rack": 4}))
+    racks.add("g", roles={"w": role, "ps": 1}, topology=Topology("block"))
+    (row,) = [row for row in racks.scheduler.domains("default/g") if row.level == "block"]
+    assert (row.fits, row.needed, row.why) == (5, 9, "short by 1 cpu")
+    racks = Racks(b1_r1_x=6, b1_r2_x=3)
+    racks.add("g", roles={"w": role}, topology=Topology("block"))
+    (row,) = [row for row in racks.scheduler.domains("default/g") if row.level == "block"]
+    assert (row.fits, row.needed) == (4, 8)
+    assert row.why == "what is free is in pieces that are too small"
+
+
 def test_nothing_is_said_of_gangs_that_run_or_require_no_level() -> None:
     racks = Racks(b1_r1_x=4)
     racks.add("runs", workers=1, topology=Topology("rack"))

@@ -56,20 +56,35 @@ def _needs(task: Task, sub: SubGroup) -> int:
 
 def _rows(task: Task, level: str, sub: SubGroup) -> list[DomainRow]:
     """Return a row for each domain of a level, those that take most members first."""
+    classes = _classes(task, sub)
+    needed, rows = _needs(task, sub), list[DomainRow]()
+    for domain in task.domains(sub):
+        fits = _fits(task, sub, domain)
+        why = "" if fits >= needed else _why(task, classes, needed, domain)
+        path = task.gang.path_of(sub)
+        rows.append(DomainRow(path, level, task.name(domain), fits, needed, why))
+    return sorted(rows, key=lambda row: (-row.fits, row.domain))
+
+
+def _classes(task: Task, sub: SubGroup) -> dict[PodClass, int]:
+    """Return how many pending members of each class a part has; the memos are up to date then."""
     classes: dict[PodClass, int] = {}
     for leaf in sub.leaves:
         for pod_class, number in task.left(leaf.key):
             pod_class.memo.refresh()
             classes[pod_class] = classes.get(pod_class, 0) + number
-    needed, rows = _needs(task, sub), list[DomainRow]()
-    for domain in task.domains(sub):
-        fits = sum(min(n, capacity(c, domain, ())) for c, n in classes.items())
-        if sub.slices and len(classes) == 1:
-            fits = min(fits, *(capacity(c, domain, sub.slices) for c in classes))
-        why = "" if fits >= needed else _why(task, classes, needed, domain)
-        path = task.gang.path_of(sub)
-        rows.append(DomainRow(path, level, task.name(domain), fits, needed, why))
-    return sorted(rows, key=lambda row: (-row.fits, row.domain))
+    return classes
+
+
+def _fits(task: Task, sub: SubGroup, domain: Domain) -> int:
+    """Return how many pending members of a part a domain takes, in whole slices where it is cut."""
+    classes = _classes(task, sub)
+    fits = sum(min(n, capacity(c, domain, ())) for c, n in classes.items())
+    if sub.slices and len(classes) == 1:
+        return min(fits, *(capacity(c, domain, sub.slices) for c in classes))
+    # of what is cut into unlike slices, each is counted by itself already
+    parts = () if sub.slices else sub.children
+    return min(fits, sum(_fits(task, part, domain) for part in parts)) if parts else fits
 
 
 def _why(task: Task, classes: Mapping[PodClass, int], needed: int, domain: Domain) -> str:
