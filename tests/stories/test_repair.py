@@ -12,6 +12,7 @@ from gangsched import (
     Evict,
     GroupBelowMinimum,
     GroupBound,
+    GroupKey,
     GroupRestarted,
     InvalidValueError,
     NodeAdded,
@@ -39,6 +40,7 @@ from support.immediate_host import ImmediateHost
 
 LEVELS = ["block", "rack", "kubernetes.io/hostname"]
 RACKS_OF_FOUR = Topology("block", slices={"rack": 4})
+KEY = GroupKey("default/g")
 REPAIR = RestartPolicy(repair=True, backoff=5.0)
 
 
@@ -121,7 +123,7 @@ def test_slice_moves_if_its_rack_has_no_node_for_a_lost_pod_and_others_stay() ->
     assert cluster.lose_node("b1_r1_x") == []
     path = f"slice-{first // 4}"
     assert cluster.of(GroupBelowMinimum)[0].scheduled == 7  # told as they go, one by one
-    assert cluster.of(GroupRestarted) == [GroupRestarted("default/g", 1, 6, 5.0, path)]  # type: ignore[arg-type]
+    assert cluster.of(GroupRestarted) == [GroupRestarted(KEY, 1, 6, 5.0, path)]
     why = f"{path} of pod group default/g is restarted: lost members fit nowhere beside the others"
     assert {each.reason for each in cluster.of(Evict)} == {why}
     mine = [f"g-{n}" for n in range(first, first + 4)]
@@ -129,7 +131,7 @@ def test_slice_moves_if_its_rack_has_no_node_for_a_lost_pod_and_others_stay() ->
     assert cluster.decide() == []
     assert "is being restarted" in str(cluster.scheduler.why("default/g"))
     assert sorted(cluster.at(5.0)) == [f"{name}'" for name in mine]
-    assert cluster.of(CopyBound) == [CopyBound("default/g", path, 4)]  # type: ignore[arg-type]
+    assert cluster.of(CopyBound) == [CopyBound(KEY, path, 4)]
     assert cluster.racks()[first : first + 4] == ["b1/r3"] * 4
     assert cluster.racks()[4 - first : 8 - first] == before[4 - first : 8 - first]
 
@@ -170,6 +172,7 @@ def test_smaller_part_of_the_gang_moves_away_for_a_lost_pod() -> None:
     assert [each.path for each in cluster.of(GroupRestarted)] == ["slice-1"]
     assert cluster.evict() == ["g-4"]
     cluster.decide()
+    assert cluster.racks() == ["b1/r1"] * 4 + [None]
     cluster.at(5.0)
     assert cluster.racks() == ["b1/r1"] * 4 + ["b1/r2"]
 
@@ -284,16 +287,18 @@ def test_copy_of_a_role_moves_to_another_rack() -> None:
 
 
 def test_repair_is_a_bool() -> None:
+    # what a caller without a type checker passes
     with pytest.raises(InvalidValueError, match="repair must be a bool, got 1"):
         RestartPolicy(repair=1)  # type: ignore[arg-type]
 
 
 def test_two_slices_move_if_both_have_lost_a_pod_and_the_third_stays() -> None:
-    cluster = Cluster(b1_r1_x=1, b1_r1_y=1, b1_r2_x=1, b1_r2_y=1, b1_r3_x=2, b1_r4_x=4)
-    names = ("b1_r1_x", "b1_r1_y", "b1_r2_x", "b1_r2_y", "b1_r3_x", "b1_r3_x")
+    # the third one is short, so it would be the first to move
+    cluster = Cluster(b1_r1_x=1, b1_r1_y=2, b1_r2_x=1, b1_r2_y=2, b1_r3_x=1, b1_r4_x=6)
+    names = ("b1_r1_x", *["b1_r1_y"] * 2, "b1_r2_x", *["b1_r2_y"] * 2, "b1_r3_x")
     where = {f"g-{n}": name for n, name in enumerate(names)}
-    topology = Topology(slices={"rack": 2})
-    running(cluster, where, min_available=6, topology=topology, restart=REPAIR)
+    topology = Topology(slices={"rack": 3})
+    running(cluster, where, min_available=7, topology=topology, restart=REPAIR)
     lost = [p for p in cluster.cluster.pods() if p.node_name in ("b1_r1_x", "b1_r2_x")]
     for name in ("b1_r1_x", "b1_r2_x"):
         cluster.tell(NodeDeleted(NodeName(name)))
@@ -301,20 +306,20 @@ def test_two_slices_move_if_both_have_lost_a_pod_and_the_third_stays() -> None:
         cluster.replace(pod)
     cluster.decide()
     assert {each.path for each in cluster.of(GroupRestarted)} == {"slice-0", "slice-1"}
-    assert cluster.evict() == ["g-1", "g-3"]
+    assert cluster.evict() == ["g-1", "g-2", "g-4", "g-5"]
     cluster.decide()
     cluster.at(5.0)
-    assert cluster.racks() == ["b1/r4"] * 4 + ["b1/r3"] * 2
+    assert cluster.racks() == ["b1/r4"] * 6 + ["b1/r3"]
 
 
 def test_role_that_moves_starts_as_a_whole() -> None:
-    # the larger pod alone would go to y, where the other one finds no room
-    cluster = Cluster(b1_r1_x=3)
+    # the first pod alone would go to y, where the other one finds no room
+    cluster = Cluster(b1_r1_x=3, b1_r9_x=1)
     role = Role(2, topology=Topology("kubernetes.io/hostname"))
-    cluster.tell(PodGroupAdded(PodGroup(name="g", roles={"r": role}, restart=REPAIR)))
+    cluster.tell(PodGroupAdded(PodGroup(name="g", roles={"r": role, "q": 1}, restart=REPAIR)))
     pods = [make_pod(f"g-{n}", group="g", cpu=n + 1, role="r") for n in range(2)]
-    cluster.tell(*map(PodAdded, pods))
-    assert len(cluster.decide()) == 2
+    cluster.tell(*map(PodAdded, [*pods, make_pod("g-q", group="g", cpu=1, role="q")]))
+    assert len(cluster.decide()) == 3
     cluster.effects.clear()
     cluster.tell(PodAdded(make_pod("o", cpu=1)))
     cluster.replace(next(pod for pod in cluster.cluster.pods() if pod.name == "g-0"))
@@ -324,11 +329,34 @@ def test_role_that_moves_starts_as_a_whole() -> None:
     cluster.add_node("b1_r2_z", 3)
     cluster.decide()
     assert [each.path for each in cluster.of(GroupRestarted)] == ["r"]
-    assert cluster.evict() == ["g-1"]
-    cluster.decide()
-    cluster.at(5.0)
-    nodes = {pod.node_name for pod in cluster.cluster.pods() if pod.name != "o"}
+    (other,) = [pod for pod in cluster.cluster.pods() if pod.name == "g-1"]
+    cluster.tell(PodDeleted(other.uid))
+    assert cluster.at(5.0) == []
+    cluster.tell(PodAdded(evolve(other, uid=PodUID("default/again"), node_name=None)))
+    assert len(cluster.decide()) == 2
+    nodes = {pod.node_name for pod in cluster.cluster.pods() if pod.name in ("g-0", "g-1")}
     assert nodes == {"b1_r2_z"}
+
+
+def test_pod_that_comes_back_goes_before_a_slice_that_starts() -> None:
+    # both racks have room for one, and the slice of one pod would take the first
+    cluster = Cluster(b1_r1_x=4, b1_r2_x=1)
+    where = {**{f"g-{n}": "b1_r1_x" for n in range(4)}, "g-4": "b1_r2_x"}
+    running(cluster, where, min_available=5, topology=RACKS_OF_FOUR)
+    lost = [pod for pod in cluster.cluster.pods() if pod.name in ("g-0", "g-4")]
+    for pod in lost:
+        cluster.replace(pod)
+    assert len(cluster.decide()) == 2
+    assert cluster.racks() == ["b1/r1"] * 4 + ["b1/r2"]
+
+
+def test_pods_beyond_the_minimum_move_though_not_all_find_a_node_then() -> None:
+    cluster = Cluster(**{f"b1_r1_{name}": 1 for name in "wxyz"})
+    where = {f"g-{n}": f"b1_r1_{name}" for n, name in enumerate("wxyz")}
+    topology = Topology(slices={"rack": 2, "kubernetes.io/hostname": 1})
+    running(cluster, where, min_available=2, topology=topology, restart=REPAIR)
+    cluster.lose_node("b1_r1_w")
+    assert [each.path for each in cluster.of(GroupRestarted)] == [""]
 
 
 # What is no loss, and what is not in the way ------------------------------------------------------

@@ -233,6 +233,7 @@ def test_gangs_that_state_no_topology_get_that_of_the_caller() -> None:
         "default/b": Topology("rack"),
     }
     assert {group.restart for group in groups(work).values()} == {RestartPolicy()}
+    # what a caller without a type checker passes
     with pytest.raises(InvalidValueError, match="topology must be a Topology or None, got 'rack'"):
         load_trace(lines, file="t.csv", topology="rack")  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError, match="restarts must be a bool"):
