@@ -75,7 +75,7 @@ def decide(
 
     ready, refused = pre_filter(state, pods, cycle_of)
     # those that go alone start with the other members of their copies
-    needed = lacking(state, gang) if tried is Tried.TOGETHER or gang.tree.has_copies else {}
+    needed = lacking(state, gang) if tried is Tried.TOGETHER or gang.tree.has_parts else {}
     task = Task(gang, ready, state.records, cycle_of, needed)
     found = _Found()
     state.table.begin()
@@ -141,7 +141,7 @@ class _Found:
             needed = least_needed(task.gang.tree, task.lacking)
             self.proof = shortage(task) or proof(task, left) or given_up(task, needed)
             nowhere = member_that_fits_nowhere(task)
-            if nowhere is not None or (task.gang.tree.has_copies and not _fits_somewhere(task)):
+            if nowhere is not None or (task.gang.tree.has_parts and not _fits_somewhere(task)):
                 task.failed = None
                 able = (r for r in ready if r.pod_class is not None and r.pod_class.memo.total)
                 task.blame(nowhere or next(able, ready[0]))

@@ -310,7 +310,7 @@ def _denied(state: State, gang: GangRecord) -> _Denied | None:
     held = "" if one.info is None else restarts.denial(state, one.info)
     if refusal is not None:
         return one.info, refusal.reason, held
-    reason, has_parts = held, gang.tree.has_copies or gang.tree.restarted
+    reason, has_parts = held, gang.tree.has_parts or gang.tree.restarted
     if not held and not gang.waiting and has_parts and split(state, gang) == ([], []):
         reason = copy_problem(state, gang)
     return (one.info, reason, reason) if reason else None

@@ -93,7 +93,7 @@ class SubGroup:
         shape: Equal for sub groups that ask for the same, whatever their keys are.
         is_bound: Whether some of its members are bound to domains, not only preferably together.
         is_optional: Whether some of its children need not start.
-        has_copies: Whether it is a copy or moved as a whole, or one below it is.
+        has_parts: Whether it, or something below it, starts as a whole: see ``copies``.
         exclusive_leaves: By the key of a leaf, the levels of which nobody else's pods are in a
             domain of its members; empty for most.
         has_apart: Whether it states ``apart``, or one below it does.
@@ -118,7 +118,7 @@ class SubGroup:
     _constrained_below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
     is_bound: bool = field(init=False, eq=False, repr=False)
     is_optional: bool = field(init=False, eq=False, repr=False)
-    has_copies: bool = field(init=False, eq=False, repr=False)
+    has_parts: bool = field(init=False, eq=False, repr=False)
     exclusive_leaves: Mapping[str, tuple[str, ...]] = field(init=False, eq=False, repr=False)
     has_apart: bool = field(init=False, eq=False, repr=False)
     restarted: Mapping[str, RestartPolicy] = field(init=False, eq=False, repr=False)
@@ -148,7 +148,7 @@ class SubGroup:
             ("_constrained_below", constrained),
             ("is_bound", is_bound or any(child.is_bound for child in children)),
             ("is_optional", wanted < len(children)),
-            ("has_copies", starts_whole or any(child.has_copies for child in children)),
+            ("has_parts", starts_whole or any(child.has_parts for child in children)),
             ("exclusive_leaves", exclusive),
             ("has_apart", self.apart is not None or any(child.has_apart for child in children)),
             ("restarted", restarted),

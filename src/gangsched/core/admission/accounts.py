@@ -108,7 +108,7 @@ def charge(state: State, gang: GangRecord) -> None:
 
 
 def _is_restarted(state: State, info: PodGroupInfo) -> bool:
-    """Return whether a group, or all of its parts one by one, are being restarted, or may be."""
+    """Return whether a group, or a part of it, is being restarted, or may be."""
     return restarts.is_under_way(state, info) or bool(restarts.held_copies(state, info))
 
 
@@ -159,7 +159,7 @@ def kept_out(state: State, gang: GangRecord, members: Iterable[PodRecord]) -> di
     They are left out of what the tree asks of nodes, and try again once the quota has room.
     """
     quotas = state.records.quotas
-    if not quotas.is_used or not (gang.is_tree or gang.tree.has_copies):
+    if not quotas.is_used or not (gang.is_tree or gang.tree.has_parts):
         return {}
     found: dict[PodRecord, str] = {}
     known: dict[tuple[GroupKey, Resources], str] = {}

@@ -64,7 +64,6 @@ __all__ = [
     "held_copies",
     "is_under_way",
     "judge",
-    "may_restart",
     "repaired",
     "restart",
     "returns",
@@ -280,7 +279,7 @@ def _hold(state: State, part: Part, fall: Fall) -> None:
 # What is repaired -------------------------------------------------------------------------------
 
 
-def may_restart(state: State, part: Part) -> bool:
+def _may_restart(state: State, part: Part) -> bool:
     """Return whether a part is repaired, and may be restarted once more for that. O(1)."""
     life, policy = state.restarts.get(part.key, part.path), part.policy
     if policy is None or not policy.repair:
@@ -299,7 +298,7 @@ def repaired(state: State, gang: GangRecord) -> list[tuple[Part, list[PodRecord]
     Returns:
         Each part, with the members that its restart is about.
     """
-    found = [each for each in _parts(state, gang) if may_restart(state, each) and each.count()]
+    found = [each for each in _parts(state, gang) if _may_restart(state, each) and each.count()]
     is_unit = gang.is_bundle and not gang.is_tree
     units = [each for each in found if is_unit and not each.path]
     return [

@@ -58,7 +58,7 @@ def _demand_of(state: State, gang: GangRecord) -> Demand:
     reach = reach_of(state, gang, together or alone)
     own, is_own = _own(state, gang)
     own_later = own if is_own or tree.constrained else ()
-    needed = lacking(state, gang, lacks) if together or tree.has_copies else {}
+    needed = lacking(state, gang, lacks) if together or tree.has_parts else {}
     if not together:
         key, later = _later(gang, alone, needed, own_later)
         return state.queue.demand(key, lambda: later, reach)
@@ -132,7 +132,7 @@ def split(state: State, gang: GangRecord) -> tuple[list[PodRecord], list[PodReco
 
 def _split(state: State, gang: GangRecord, lacks: Lacks) -> tuple[list[PodRecord], list[PodRecord]]:
     pending = gang.in_order()
-    if gang.tree.has_copies or gang.tree.restarted:
+    if gang.tree.has_parts or gang.tree.restarted:
         pending = _of_whole_copies(state, gang, pending, lacks)
     if gang.is_tree:
         return _split_family(state, gang, pending, lacks)
@@ -277,7 +277,7 @@ def _later(
 ) -> tuple[Hashable, tuple[tuple[Minimum, ...], ...]]:
     """Return what members that go alone ask for: any one of them by itself, or any whole copy."""
     parts: list[SubGroup] = []
-    if gang.tree.has_copies:
+    if gang.tree.has_parts:
         parts = list(unmet(gang.tree, by_key(needed), holding_by_leaf(gang)))
     whole = {leaf.key for part in parts for leaf in part.leaves}
     classes: dict[PodClass, int] = {}
@@ -308,7 +308,7 @@ def halved(
         members: The members that are to go.
         lost: Those that do not go; they hold nodes, too.
     """
-    if not lost or not gang.tree.has_copies:
+    if not lost or not gang.tree.has_parts:
         return []
     needed = more_needed(state, gang, lacks_of(state, gang))
     gone = Counter([record.leaf for record in lost])
@@ -351,7 +351,7 @@ def unit_is_whole(state: State, gang: GangRecord) -> bool:
         or gang.is_bundle
     ):
         return True
-    return bool(gang.tree.constrained or gang.tree.restarted) or gang.tree.has_copies
+    return bool(gang.tree.constrained or gang.tree.restarted) or gang.tree.has_parts
 
 
 # Bundles ---------------------------------------------------------------------------------------

@@ -87,12 +87,9 @@ def _least(state: State, gang: GangRecord) -> list[restarts.Part]:
         question.left -= len(lost) + len(moving)
         if question.fits(moving):
             return [part for part, _members in chosen]
-    lacks = [not lost.keys().isdisjoint(members) for _part, members in found]
-    around = [each for each, is_around in zip(parts, lacks, strict=True) if is_around]
-    for part, members in sorted(around, key=lambda each: len(each[1])):
-        if question.fits(members):
-            return [part]
-    return []
+    around = [each for each in found if not lost.keys().isdisjoint(each[1])]
+    by_size = sorted(around, key=lambda each: len(_on_nodes(each[1])))
+    return next(([part] for part, members in by_size if question.fits(_on_nodes(members))), [])
 
 
 def _lost(state: State, gang: GangRecord) -> Iterator[PodRecord]:

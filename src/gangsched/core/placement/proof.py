@@ -146,7 +146,7 @@ def _of_domains(task: Task, budget: int) -> Proof | None:
     tree, left = task.gang.tree, budget
     level = _required_level(tree)
     if level is None:
-        return _of_packing(task, budget) if tree.has_copies else None
+        return _of_packing(task, budget) if tree.has_parts else None
     found: Shortage | None = None
     # what fits if each class is counted by itself is a bound
     bounds = [(-_capacity(task, each), task.name(each), each) for each in task.domains(tree)]

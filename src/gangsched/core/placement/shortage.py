@@ -47,7 +47,7 @@ def _in_domains(task: Task, sub: SubGroup, level: str) -> Shortage | None:
 
     Also None if no member fits on any node: then the domains are not the reason.
     """
-    classes, needed, pinned = _classes(task, sub), task.lacking(sub), task.pinned(sub)
+    classes, needed, pinned = task.classes(sub), task.lacking(sub), task.pinned(sub)
     if pinned == []:
         return None  # nodes say that no domain is known
     most, best = _best_domain(task, sub, classes)
@@ -83,16 +83,6 @@ def _of_members_apart(task: Task, leaf: SubGroup, apart: str) -> Shortage | None
     is_exact = most >= 0 and not any(task.asks_late(pod_class) for pod_class, _n in left)
     where = "" if best == EVERYWHERE else label(task, best)
     return Shortage(needed, max(most, 0), is_exact, leaf.role or "", within=where, apart=apart)
-
-
-def _classes(task: Task, sub: SubGroup) -> dict[PodClass, int]:
-    """Return how many members of each class are to be placed; the memos are up to date then."""
-    classes: dict[PodClass, int] = {}
-    for leaf in sub.leaves:
-        for pod_class, number in task.left(leaf.key):
-            pod_class.memo.refresh()
-            classes[pod_class] = classes.get(pod_class, 0) + number
-    return classes
 
 
 def _best_domain(

@@ -335,6 +335,15 @@ class Task:
         left = [(c, len(some) - used.get((leaf, c), 0)) for c, some in pool.items()]
         return [(pod_class, number) for pod_class, number in left if number]
 
+    def classes(self, tree: SubGroup) -> dict[PodClass, int]:
+        """Return how many members of each class of a sub group are left; their memos are fresh."""
+        found: dict[PodClass, int] = {}
+        for leaf in tree.leaves:
+            for pod_class, number in self.left(leaf.key):
+                pod_class.memo.refresh()
+                found[pod_class] = found.get(pod_class, 0) + number
+        return found
+
     def slots(self, pod_class: PodClass, domain: Domain) -> list[int]:
         """Return the nodes of a domain that the memo accepts, the best first."""
         return [s for s in late.ordered_slots(pod_class, domain) if s not in self._barred]

@@ -123,7 +123,7 @@ def _preemptors(
     first: what helps none helps the others as little.
     """
     alone, together = split(state, gang)
-    needed = lacking(state, gang) if together or gang.tree.has_copies else {}
+    needed = lacking(state, gang) if together or gang.tree.has_parts else {}
     if together:
         yield Preemptor(state, gang, together, needed, demand.alternatives[0], steps)
         return
@@ -150,7 +150,7 @@ def _starting(
     gang: GangRecord, members: Sequence[PodRecord], needed: Mapping[str, int]
 ) -> Iterable[tuple[SubGroup | None, list[PodRecord]]]:
     """Return the members that start together, with their copy; None for one that starts alone."""
-    if not gang.tree.has_copies:
+    if not gang.tree.has_parts:
         return [(None, [record]) for record in members]
     parts = unmet(gang.tree, by_key(needed), holding_by_leaf(gang))
     copies = {leaf.key: part for part in parts for leaf in part.leaves}

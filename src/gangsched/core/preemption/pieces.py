@@ -57,7 +57,7 @@ def rounds(units: Iterable[Taken]) -> Iterator[list[Piece]]:
     together: dict[object, list[Taken]] = {}
     for taken in units:
         unit, tree = taken[0], taken[0].elastic
-        key = (unit.gang, tree.key) if tree is not None and tree.has_copies else unit
+        key = (unit.gang, tree.key) if tree is not None and tree.has_parts else unit
         together.setdefault(key, []).append(taken)
     pieces: list[Piece] = []
     for some in together.values():

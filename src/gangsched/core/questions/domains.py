@@ -56,7 +56,7 @@ def _needs(task: Task, sub: SubGroup) -> int:
 
 def _rows(task: Task, level: str, sub: SubGroup) -> list[DomainRow]:
     """Return a row for each domain of a level, those that take most members first."""
-    classes = _classes(task, sub)
+    classes = task.classes(sub)
     needed, rows = _needs(task, sub), list[DomainRow]()
     for domain in task.domains(sub):
         fits = _fits(task, sub, domain)
@@ -66,19 +66,9 @@ def _rows(task: Task, level: str, sub: SubGroup) -> list[DomainRow]:
     return sorted(rows, key=lambda row: (-row.fits, row.domain))
 
 
-def _classes(task: Task, sub: SubGroup) -> dict[PodClass, int]:
-    """Return how many pending members of each class a part has; the memos are up to date then."""
-    classes: dict[PodClass, int] = {}
-    for leaf in sub.leaves:
-        for pod_class, number in task.left(leaf.key):
-            pod_class.memo.refresh()
-            classes[pod_class] = classes.get(pod_class, 0) + number
-    return classes
-
-
 def _fits(task: Task, sub: SubGroup, domain: Domain) -> int:
     """Return how many pending members of a part a domain takes, in whole slices where it is cut."""
-    classes = _classes(task, sub)
+    classes = task.classes(sub)
     fits = sum(min(n, capacity(c, domain, ())) for c, n in classes.items())
     if sub.slices and len(classes) == 1:
         return min(fits, *(capacity(c, domain, sub.slices) for c in classes))

@@ -50,7 +50,7 @@ class _Walk:
                 yield evolve(row, path=_OTHERS)
             return
         yield row
-        is_part = sub.is_copy and not any(child.has_copies for child in sub.children)
+        is_part = sub.is_copy and not any(child.has_parts for child in sub.children)
         if not is_part or (row.lacks and row.held):
             for child in sub.children:
                 yield from self.rows(child, depth + 1)
