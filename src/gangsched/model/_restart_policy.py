@@ -33,7 +33,7 @@ class RestartPolicy:
         repair: Whether lost members are replaced while the others stay. If they find no node
             where the others are, the fewest others move with them: first single parts with a
             required topology, such as slices, at last the group. Each move counts as a restart.
-            Nobody moves unless the group has its minimum then.
+            Nobody moves unless all that was lost finds nodes then.
 
     Raises:
         InvalidValueError: A value is malformed. The error names the attribute and the value.
