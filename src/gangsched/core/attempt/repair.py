@@ -24,6 +24,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TypeAlias, final
 
 from attrs import evolve
@@ -89,7 +90,8 @@ def _least(state: State, gang: GangRecord) -> list[restarts.Part]:
             return [part for part, _members in chosen]
     around = [each for each in found if not lost.keys().isdisjoint(each[1])]
     by_size = sorted(around, key=lambda each: len(_on_nodes(each[1])))
-    return next(([part] for part, members in by_size if question.fits(_on_nodes(members))), [])
+    helping = (part for part, members in by_size if question.fits(_on_nodes(members)))
+    return [*islice(helping, 1)]
 
 
 def _lost(state: State, gang: GangRecord) -> Iterator[PodRecord]:
