@@ -115,6 +115,8 @@ if TYPE_CHECKING:
         PlacementStrategy,
         Preemption,
         Quota,
+        Reclaim,
+        ReclaimFrom,
         Reservation,
         SchedulingUnit,
     )
@@ -251,6 +253,8 @@ __all__ = [
     "QueuePlace",
     "QueuedPod",
     "Quota",
+    "Reclaim",
+    "ReclaimFrom",
     "ReentrantCallError",
     "RejectGroup",
     "Release",

@@ -64,7 +64,9 @@ ORIGINS: Final = {
         "RestartPolicy Role Taint TaintEffect Toleration Topology TopologySpreadConstraint "
         "VolumeClaim WeightedPodAffinityTerm WhenUnsatisfiable group_key"
     ),
-    "options": "Backfill PlacementStrategy Preemption Quota Reservation SchedulingUnit",
+    "options": (
+        "Backfill PlacementStrategy Preemption Quota Reclaim ReclaimFrom Reservation SchedulingUnit"
+    ),
     "outcomes": "EvictGroup HoldGroup Outcome RejectGroup Skip Success Unschedulable Verdict Wait",
     "overlay": "OverlayCluster",
     "profile": "Profile",

@@ -80,6 +80,7 @@ def gang(
     bundle: Iterable[str] = (),
     evicted_whole: bool = False,
     spares: int = 0,
+    queue: str | None = None,
     generation: str | None = None,
     **fields: Any,
 ) -> Gang:
@@ -115,6 +116,7 @@ def gang(
         restart: See ``PodGroup``; a ``Role`` may have one of its own.
         bundle: See ``PodGroup``.
         spares: See ``PodGroup``.
+        queue: See ``PodGroup``.
         evicted_whole: See ``PodGroup``; a ``Role`` may say so for itself.
         generation: What distinguishes this run of the job from an earlier one of the same name; it
             becomes a part of the UIDs. None if the earlier pods are gone before the name is used
@@ -154,6 +156,7 @@ def gang(
         bundle=bundle,
         evicted_whole=evicted_whole,
         spares=spares,
+        queue=queue,
     )
     members = [_Member(f"{name}-{number}", None, {}) for number in range(workers or 0)]
     members.extend(_members(name, "", roles or {}, {}))

@@ -1,4 +1,4 @@
-"""What is pending, being bound or running, the groups, and what domains take of a gang.
+"""What is pending, being bound or running, groups, quotas, and what domains take of a gang.
 
 Rules:
   R1  a listing is a tuple of frozen rows, and its ``repr`` is a table, for a prompt;
@@ -17,10 +17,19 @@ from attrs import frozen
 
 from gangsched.explain import Why, in_utc
 from gangsched.model import GroupKey, NodeName, PodUID
+from gangsched.resources import Resources
 from gangsched.values.seconds import format_span
 from gangsched.values.text import printable
 
-__all__ = ["BindingRow", "DomainRow", "GroupRow", "Listing", "PendingRow", "RunningRow"]
+__all__ = [
+    "BindingRow",
+    "DomainRow",
+    "GroupRow",
+    "Listing",
+    "PendingRow",
+    "QuotaRow",
+    "RunningRow",
+]
 
 _Row = TypeVar("_Row")
 
@@ -211,6 +220,44 @@ class DomainRow:
 
 
 @final
+@frozen
+class QuotaRow:
+    """A quota, and what is charged to it and to those below; see ``Scheduler.quotas``.
+
+    Attributes:
+        name: Its name.
+        parent: The name of the quota above; None for a root.
+        depth: How many quotas are above.
+        used: What is charged.
+        nominal: What it may use without borrowing, with what those below lend; None if it has no
+            part in the nominals of its tree.
+        share: What it is ordered by among its siblings: the largest part of what its parent could
+            lend that it uses beyond its nominal, over its weight; infinite if it has no weight.
+        past: The share that counts what was used in the past, if that is more.
+        pending: How many pods and groups without nodes are charged to it, or to one below.
+    """
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("QUOTA", "USED", "NOMINAL", "HARD", "SHARE", "PENDING")
+
+    name: str
+    parent: str | None
+    depth: int
+    used: Resources
+    nominal: Resources | None
+    hard: Resources
+    share: float
+    past: float
+    pending: int
+
+    def cells(self, said: Callable[[Why], str] = str) -> tuple[str, ...]:
+        """Return the row as text, one cell a column; quotas below others are indented."""
+        del said
+        share = f"{self.share:.2f}" + (f" ({self.past:.2f})" if self.past != self.share else "")
+        amounts = [_amounts(each) for each in (self.used, self.nominal, self.hard)]
+        return ("  " * self.depth + self.name, *amounts, share, str(self.pending))
+
+
+@final
 class Listing(tuple[_Row, ...]):
     """Rows of one kind. ``repr`` and ``str`` are a table."""
 
@@ -246,6 +293,10 @@ class Listing(tuple[_Row, ...]):
             for line in cells
         )
         return "\n".join(line.rstrip() for line in lines)
+
+
+def _amounts(given: Resources | None) -> str:
+    return ",".join(f"{name}={given.quantity(name)}" for name in given or ()) if given else "-"
 
 
 def _age(seconds: float) -> str:

@@ -251,6 +251,7 @@ def coscheduling(
     strict_priorities: bool = False,
     can_evict: bool | None = None,
     quotas: Iterable[Quota] = (),
+    history: float | None = None,
     levels: LevelsGiven = (),
 ) -> Scheduler:
     """Return a scheduler that releases a gang as a whole, and places it pod by pod with a permit.
@@ -278,7 +279,8 @@ def coscheduling(
         strict_priorities: Whether a pod with another priority than its group is refused. If not,
             the priority of the group decides.
         can_evict: Whether the host performs evictions; see ``Scheduler``.
-        quotas: How much the groups of some namespaces may request in total; see ``Scheduler``.
+        quotas: How much pods may request in total; see ``Quota``.
+        history: How long the past counts for the shares of queues; see ``Scheduler``.
         levels: Which node labels nest, from the coarsest level to the finest; see ``Scheduler``.
     """
     policy = Coscheduling(
@@ -301,6 +303,7 @@ def coscheduling(
         strict_priorities=strict_priorities,
         can_evict=can_evict,
         quotas=quotas,
+        history=history,
         levels=levels,
     )
 
@@ -323,6 +326,7 @@ def gang(
     strict_priorities: bool = False,
     can_evict: bool | None = None,
     quotas: Iterable[Quota] = (),
+    history: float | None = None,
     levels: LevelsGiven = (),
 ) -> Scheduler:
     """Return a scheduler that places and releases a gang in one scheduling cycle.
@@ -351,7 +355,8 @@ def gang(
         strict_priorities: Whether a pod with another priority than its group is refused. If not,
             the priority of the group decides.
         can_evict: Whether the host performs evictions; see ``Scheduler``.
-        quotas: How much the groups of some namespaces may request in total; see ``Scheduler``.
+        quotas: How much pods may request in total; see ``Quota``.
+        history: How long the past counts for the shares of queues; see ``Scheduler``.
         levels: Which node labels nest, from the coarsest level to the finest; see ``Scheduler``.
     """
     policy = Coscheduling(
@@ -373,6 +378,7 @@ def gang(
         strict_priorities=strict_priorities,
         can_evict=can_evict,
         quotas=quotas,
+        history=history,
         levels=levels,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from attrs import evolve, frozen
@@ -59,6 +60,9 @@ pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 LIMITS = (
     Quota(name="team", namespaces=["default"], hard={"cpu": 4}),
     Quota(name="roomy", namespaces=["default"], hard={"cpu": 40, "gpu": 1}),
+    Quota(name="org", hard={"cpu": 3}),
+    Quota(name="lab", parent="org"),
+    Quota(name="desk", parent="org", nominal={"cpu": 1}),
 )
 
 
@@ -94,6 +98,13 @@ def gang(
     return arrivals
 
 
+def singles(name: str, count: int, at: float = 0.0, queue: str | None = None) -> list[Arrival]:
+    """Return regular pods of one CPU, each of which runs for 30 s."""
+    own: dict[str, Any] = {"annotations": {RUN_SECONDS: "30"}, "queue": queue}
+    pods = (evolve(make_pod(f"{name}-{n}", cpu=1), **own) for n in range(count))
+    return [Arrival(at, PodAdded(pod)) for pod in pods]
+
+
 def workload(seed: int, *, stated: float = 0.5) -> Workload:
     """Return gangs that share a quota, some of which fail, and a node that is lost.
 
@@ -112,6 +123,9 @@ def workload(seed: int, *, stated: float = 0.5) -> Workload:
             fails_after=draw.choice(["", "", "20"]),
             stated=draw.random() < stated,
         )
+    for number, queue in enumerate((None, "lab", "desk")):
+        at = float(draw.choice([0, 2, 20]))
+        arrivals += singles(f"s{number}", draw.randint(0, 3), at, queue)
     return Workload(tuple(arrivals))
 
 
@@ -122,7 +136,7 @@ def unlimited(cluster: ClusterState) -> Scheduler:
 
 def limited(cluster: ClusterState) -> Scheduler:
     """Return a scheduler whose quota has half of what it should have."""
-    return presets.gang(cluster, quotas=[evolve(LIMITS[0], hard={"cpu": 2})])
+    return presets.gang(cluster, quotas=[evolve(LIMITS[0], hard={"cpu": 2}), *LIMITS[1:]])
 
 
 def run(
@@ -182,6 +196,13 @@ FAULTS = {
     "Q3 elastic members are not counted": Planted(
         unlimited, "quota team is exceeded by the bind of"
     ),
+    "Q3 regular pods are not counted": Planted(
+        unlimited, "quota team is exceeded by the bind of default/s-"
+    ),
+    "Q3 a quota does not count what is below it": Planted(
+        unlimited, "quota org is exceeded by the bind of default/t-"
+    ),
+    "Q2 a limit is too low for a regular pod": Planted(limited, "pod:default/s-2 waits at"),
 }
 
 
@@ -203,6 +224,9 @@ def test_planted_fault_is_found(fault: Planted) -> None:
         Workload((*nodes, *gang("g0", size=3, fails_after="20"))),
         Workload((*nodes, *gang("g0", size=3), *gang("g1", 1.0, size=3))),
         Workload((*nodes, *gang("g0", size=3, stated=False), *gang("g1", size=3, stated=False))),
+        Workload((*nodes, *singles("s", 6), *gang("g0", 40.0, size=3))),
+        Workload((*nodes, *singles("t", 2, 0.0, "lab"), *singles("u", 2, 1.0, "desk"))),
+        Workload((*nodes, *singles("u", 2, 0.0, "desk"), *singles("t", 2, 1.0, "lab"))),
     ]
     for story in stories:
         run(story)

@@ -43,6 +43,17 @@ def quota(**changed: Any) -> Object:
     return {"configuration": {"quotas": [entry]}}
 
 
+def tree(**changed: Any) -> Object:
+    """Return values with an organization and two queues below it, the second one changed."""
+    first: Object = {"name": "a", "parent": "org", "namespaces": ["x"], "nominal": {"cpu": 1}}
+    second: Object = {"name": "b", "parent": "org", "nominal": {"cpu": "500m"}, "weight": 2}
+    quotas = [{"name": "org", "hard": {"cpu": 9}}, first, {**second, **changed}]
+    return {"configuration": {"quotas": quotas}}
+
+
+QUEUE: Final = "configuration.quotas[2]"
+
+
 REFUSED: list[tuple[Object, str]] = [
     (
         election(leaseDuration="5s"),
@@ -83,6 +94,17 @@ REFUSED: list[tuple[Object, str]] = [
     (quota(hard={"cpus": 1}), "configuration.quotas[0].hard: expected a resource that pods can"),
     (quota(hard={"requests.cpu": 1}), 'got "requests.cpu"'),
     (quota(name="A"), "/configuration/quotas/0/name"),
+    (quota(hard={}), "configuration.quotas[0].hard: expected at least one resource, as it has"),
+    (quota(hard={}, weight=1), "configuration.quotas[0].hard: expected at least one resource"),
+    (quota(weight=-1), "/configuration/quotas/0/weight"),
+    (quota(reclaimFrom="Nobody"), "/configuration/quotas/0/reclaimFrom"),
+    (tree(nominal={"cpu": "few"}), f'{QUEUE}.nominal.cpu: {QUANTITY}, got "few"'),
+    (tree(lend={"cpus": 1}), f"{QUEUE}.lend: expected a resource that pods can"),
+    (tree(borrow={"cpu": 0.5}), f"{QUEUE}.borrow.cpu: expected a whole number, or a"),
+    (tree(parent="other"), f'{QUEUE}.parent: expected the name of a quota, got "other"'),
+    (tree(parent="a"), f'{QUEUE}.parent: expected a quota without namespaces, got "a"'),
+    (tree(parent="b"), f'{QUEUE}.parent: expected no quota below it, got "b"'),
+    (tree(namespaces=["y", "x"]), f"{QUEUE}.namespaces: expected namespaces that no other queue"),
     (
         {"configuration": {"quotas": quota()["configuration"]["quotas"] * 2}},
         'configuration.quotas[1].name: expected a name that no other quota has, got "a"',
@@ -134,6 +156,10 @@ RENDERED: list[Object] = [
     {"configuration": {"drainSeconds": 0, "demandSeconds": "0s"}},
     quota(hard={"cpu": "500m", "memory": "2Ti", "nvidia.com/gpu": 64, "pods": "1e3"}),
     quota(hard={"cpu": 0, "hugepages-2Mi": "+1.5Gi", "ephemeral-storage": 100_000_000}),
+    tree(),
+    tree(borrow={"cpu": 1}, lend={"cpu": "0"}, weight=0.5, reclaimFrom="Never", namespaces=[]),
+    quota(hard={}, weight=2),
+    quota(namespaces=["x", "x"], nominal={}),
     {"configuration": {"levels": ["block", "rack"]}},
     {"configuration": {"levels": {"from": "kueue"}}},
     {"pluginConfig": [{"name": "Backfill"}, {"name": "DefaultPreemption", "args": {}}]},

@@ -178,7 +178,7 @@ def test_gangs_that_fit_nowhere_take_the_quota_from_each_other_only_once(
     preset: Preset, memory: str, way: Way
 ) -> None:
     """Whenever one held it with members that waited, the other forgot why it had failed."""
-    small = Quota(name="team", namespaces=["default"], hard={"cpu": 3})
+    small = Quota(name="team", namespaces=["default"], hard={"cpu": 4})
     story = Story(lambda cluster: preset(cluster, quotas=[small]), way)
     story.tell(NodeAdded(make_node("n", cpu=2, allocatable={"memory": "1Gi"})))
     story.gang("a", 3)

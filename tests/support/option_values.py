@@ -10,7 +10,7 @@ from typing import Any, cast, get_args, get_origin
 from attrs import NOTHING as REQUIRED
 from attrs import fields, has, resolve_types
 
-from gangsched import AnnotatedRunTimes
+from gangsched import AnnotatedRunTimes, Quota
 from gangsched.model import Resources
 from gangsched.run_times import RunTimes
 
@@ -18,6 +18,8 @@ __all__ = ["others"]
 
 # a log can have these run times only
 _WRITABLE: dict[object, type[Any]] = {RunTimes: AnnotatedRunTimes}
+# a quota with namespaces, but without limits, is refused
+_BESIDE: dict[object, dict[str, Any]] = {Quota: {"hard": Resources({"cpu": 2})}}
 
 
 def others(kind: Any, default: object) -> Iterator[tuple[str, Any]]:
@@ -38,7 +40,7 @@ def others(kind: Any, default: object) -> Iterator[tuple[str, Any]]:
     elif issubclass(kind, bool):
         yield "", not default
     elif issubclass(kind, int | float):
-        yield "", 7 if default is REQUIRED else cast("float", default) + 1
+        yield "", 7 if default in (REQUIRED, None) else cast("float", default) + 1
     else:
         yield "", {str: "x", Resources: Resources({"cpu": 3})}[kind]
 
@@ -47,6 +49,7 @@ def _each_field(kind: Any) -> Iterator[tuple[str, Any]]:
     """Yield a value of an attrs class for each field, which alone differs from its default."""
     made = [each for each in fields(resolve_types(kind)) if each.init]
     needed = {f.name: next(others(f.type, REQUIRED))[1] for f in made if f.default is REQUIRED}
+    needed |= _BESIDE.get(kind, {})
     for each in made:
         for path, value in others(each.type, each.default):
             name = f"{each.name}.{path}" if path else each.name

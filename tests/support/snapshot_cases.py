@@ -21,6 +21,8 @@ from gangsched import (
     PodAdded,
     PodGroup,
     PodGroupAdded,
+    PodUID,
+    Quota,
     Scheduler,
     Topology,
     presets,
@@ -133,8 +135,30 @@ def lending() -> Case:
     return Case(posted(scheduler.snapshot()), cluster, make)
 
 
+def sharing() -> Case:
+    """Return queues with a past, of which one has borrowed, and the other waits for its own."""
+    cluster = InMemoryCluster()
+    org = Quota(name="org", hard={"cpu": 8})
+    teams = [Quota(name=name, parent="org", namespaces=[name], nominal={"cpu": 3}) for name in "ab"]
+
+    def make(own: InMemoryCluster) -> Scheduler:
+        return presets.gang(own, quotas=[org, *teams], history=60.0)
+
+    scheduler = make(cluster)
+    scheduler.handle(cluster.apply(NodeAdded(make_node("n", cpu=9))), now=0.0)
+    for now, name, count in ((0.0, "a", 5), (30.0, "b", 3)):
+        group = PodGroup(name="g", namespace=name, min_available=2)
+        scheduler.handle(cluster.apply(PodGroupAdded(group)), now=now)
+        for number in range(count):
+            pod = evolve(make_pod(f"g-{number}", group="g", cpu=1), namespace=name)
+            pod = evolve(pod, uid=PodUID(pod.key))
+            scheduler.handle(cluster.apply(PodAdded(pod)), now=now)
+        run(cluster, scheduler, now=now, most=9)
+    return Case(posted(scheduler.snapshot()), cluster, make)
+
+
 CASES: dict[str, Callable[[], Case]] = {
-    each.__name__: each for each in (busy, nominating, reserving, gangs, lending)
+    each.__name__: each for each in (busy, nominating, reserving, gangs, lending, sharing)
 }
 
 

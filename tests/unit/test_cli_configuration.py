@@ -148,11 +148,43 @@ SENTENCES: Final = [
     (
         f"{HEAD}quotas: [{{name: team, namespaces: [a]}}]\n",
         "quotas[0].hard must be at least one resource with its largest amount, such as {cpu: 64},"
-        " got None",
+        " as it has namespaces without nominal, parent or weight, got None",
     ),
     (
-        "quotas: [{name: a, namespaces: [], hard: {cpu: 1}}]",
+        "quotas: [{name: a, namespaces: a, hard: {cpu: 1}}]",
         "quotas[0].namespaces must be a list of at least one non-empty string...",
+    ),
+    (
+        "quotas: [{name: a, reclaimFrom: Lower}]",
+        "quotas[0].reclaimFrom must be Any or LowerOrEqualPriority or LowerPriority or Never, got"
+        " 'Lower'",
+    ),
+    ("quotas: [{name: a, weight: .inf}]", "quotas[0].weight must be a finite number >= 0, got inf"),
+    (
+        "quotas: [{name: a, nominal: {cpu: -1}}]",
+        "quotas[0].nominal.cpu must be an amount >= 0, got -1",
+    ),
+    # quotas that make up no tree; what follows from the repair of a field is no fault
+    (
+        "quotas: [{name: lab, parent: orgs}, {name: org}]",
+        "quotas[0].parent must be the name of a quota (did you mean org?), got 'orgs'",
+    ),
+    (
+        "quotas: [{name: a, parent: b}, {name: b, parent: c}, {name: c, parent: b}]",
+        "quotas[1].parent must be no quota below it: b < c < b, got 'c'",
+    ),
+    (
+        "quotas: [{name: a, parent: b}, {name: b, namespaces: [x], nominal: {cpu: 1}}]",
+        "quotas[1].namespaces must be empty, as it is the parent of a: pods are in queues below it,"
+        " got ['x']",
+    ),
+    (
+        "quotas: [{name: a, namespaces: [x], weight: 2}, {name: b, namespaces: [y, x], weight: 2}]",
+        "quotas[1].namespaces[1] must be a namespace that no other queue has: a has it, got 'x'",
+    ),
+    *(
+        (f"quotas: [{{name: a, namespaces: [x], {field}: {wrong}}}]", f"quotas[0].{field} must...")
+        for field, wrong in (("parent", "b"), ("weight", "heavy"), ("nominal", 3))
     ),
     (
         f"{HEAD}ignoredConstraints: [spec.resourceClaims, 3]\n",
@@ -363,6 +395,14 @@ profiles:
 quotas:
 - {name: a, namespaces: [x, "y"], hard: {cpu: 1, memory: 1Gi}}
 - {name: b, namespaces: [z], hard: {pods: 3}}
+- {name: org, nominal: {cpu: 8}, weight: 2}
+- name: team
+  namespaces: [w]
+  parent: org
+  nominal: {cpu: 4}
+  borrow: {cpu: 2}
+  lend: {cpu: 1}
+  reclaimFrom: LowerPriority
 ignoredConstraints: [spec.resourceClaims, spec.workloadRef]
 """)
 PROFILE: Final = "profiles[0]"
@@ -424,6 +464,7 @@ PLACES: Final = (
     arg(2, "PodTopologySpread", f"{SPREAD}.whenUnsatisfiable", "DoNotSchedule", ABSENT),
     arg(2, "PodTopologySpread", f"{SPREAD}.nodeTaintsPolicy", "Honour"),
     arg(3, "DefaultPreemption", "graceSeconds", "1m"),
+    arg(3, "DefaultPreemption", "reclaim", "All", 1),
     arg(4, "Backfill", "leastMembers", 0),
     arg(4, "Backfill", "afterSeconds", -1),
     place("quotas[0].name", "", "A", ABSENT),
@@ -433,9 +474,18 @@ PLACES: Final = (
     place("quotas[0].hard.memory", "1GiB", None),
     place("quotas[0].hard.cpus", 1, named="quotas[0].hard"),
     place("quotas[1].name", "", 3, ABSENT),
-    place("quotas[1].namespaces", [], "z", None, ABSENT),
+    place("quotas[1].namespaces", "z", {}),
     place("quotas[1].namespace", ["z"]),
     place("quotas[1].hard", {}, ABSENT),
+    place("quotas[2].nominal.cpu", "lots", -1),
+    place("quotas[2].nominal.cpus", 1, named="quotas[2].nominal"),
+    place("quotas[2].weight", -1, "2", True),
+    place("quotas[3].namespaces", "w"),
+    place("quotas[3].parent", "orgs", "", "Org", 3),
+    place("quotas[3].nominal", 4, []),
+    place("quotas[3].borrow.cpu", "many"),
+    place("quotas[3].lend", 1),
+    place("quotas[3].reclaimFrom", "Anybody", 1),
     place("ignoredConstraints[0]", "", 3, "no path"),
     place("ignoredConstraints[1]", "spec.nodeSelector", named="ignoredConstraints"),
 )

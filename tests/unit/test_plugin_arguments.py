@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from gangsched import Bind, InMemoryCluster, InvalidValueError, Node, NodeAdded, Pod, PodAdded
+from gangsched import (
+    Bind,
+    InMemoryCluster,
+    InvalidValueError,
+    Node,
+    NodeAdded,
+    Pod,
+    PodAdded,
+    Preemption,
+    Reclaim,
+)
 from gangsched.configuration import make_scheduler, read_settings, scheduler
 from gangsched.configuration._arguments import Arguments
 from gangsched.configuration.scheduler import check_settings
@@ -31,7 +41,8 @@ class Recorded(Arguments):
     def choice(self, name: str, kind: type[Any], default: Any) -> Any:
         assert issubclass(kind, Enum)
         words = [f"`{each.value}`" for each in kind]
-        self._note(name, f"{', '.join(words[:-1])} or {words[-1]}", f"`{default.value}`")
+        shown = "" if default is None else f"`{default.value}`"
+        self._note(name, f"{', '.join(words[:-1])} or {words[-1]}", shown)
         return super().choice(name, kind, default)
 
     def whole(self, name: str, default: int, *, least: int = 0) -> int:
@@ -85,6 +96,16 @@ def test_table_has_every_argument_with_its_type_and_its_default(
     }
     assert shown == asked
     assert {plugin for plugin, _argument in shown} == set(PLUGINS)
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [(None, None), *((each.value, each) for each in Reclaim)]
+)
+def test_choice_without_a_default_may_be_absent(word: str | None, meant: Reclaim | None) -> None:
+    profile = settings("DefaultPreemption", reclaim=word).profile
+    assert scheduler._preemption(profile) == Preemption(reclaim=meant)
+    with pytest.raises(InvalidValueError, match=r"args\.reclaim must be one of Nominal, Fair"):
+        check_settings(settings("DefaultPreemption", reclaim="All"))
 
 
 @pytest.mark.once("reads files")

@@ -26,8 +26,10 @@ from gangsched import (
     PodGroupUpdated,
     PodNotAdmitted,
     PodPhase,
+    PodUID,
     PodUnschedulable,
     Quota,
+    ReclaimFrom,
     RejectGroup,
     RestartPolicy,
     Scheduler,
@@ -295,15 +297,122 @@ def test_snapshot_is_read_after_its_quota_was_taken_away(left: list[Quota]) -> N
     assert "charges" in again.snapshot()
 
 
-def test_gang_that_another_scheduler_has_bound_is_charged_and_regular_pods_are_not() -> None:
-    story = limited()
+@both
+def test_regular_pods_are_charged_and_wait_as_gangs_do(make: Any) -> None:
+    story = limited(make)
     story.add(*(make_pod(f"single-{number}", cpu=1) for number in range(6)))
-    pod = make_pod("other-0", group="other", min_available=1, cpu=3)
+    story.decide()
+    assert {*story.bound} == {f"single-{number}" for number in range(4)}
+    reason = "exceeded quota team: requested cpu=1, used cpu=4, limited cpu=4"
+    told = {str(each.uid): each.reason for each in story.of(PodNotAdmitted)}
+    assert told == {"default/single-4": reason, "default/single-5": reason}
+    assert story.scheduler.why(PodUID("default/single-5")) == NotAdmitted(reason)
+    gang(story, "a", 2, priority=5)
+    assert running(story) == {"single"}
+    story.delete("single-0")  # a gang that does not fit keeps no smaller one waiting
+    assert running(story) == {"single"}
+    assert {*story.bound} == {f"single-{number}" for number in range(1, 5)}
+    story.delete("single-1", "single-2", "single-3", "single-4")
+    assert running(story) == {"a", "single"}
+    assert {*story.bound} == {"a-0", "a-1", "single-5"}
+
+
+def test_what_another_scheduler_has_bound_is_charged() -> None:
+    story = limited()
+    pod = make_pod("other-0", group="other", min_available=1, cpu=2)
     story.add(evolve(pod, node_name=NodeName("n")))
+    story.add(evolve(make_pod("single-0", cpu=1), node_name=NodeName("n")))
     gang(story, "a", 2)
     assert running(story) == {"other", "single"}
-    story.delete("other-0")
+    assert story.scheduler.why("default/a") == NotAdmitted(REASON)
+    story.delete("single-0")
+    assert running(story) == {"a", "other"}
+
+
+def test_bound_pods_may_exceed_a_quota_and_then_nothing_further_starts() -> None:
+    story = limited()
+    for number in range(6):
+        story.add(evolve(make_pod(f"single-{number}", cpu=1), node_name=NodeName("n")))
+    gang(story, "a", 1)
+    assert running(story) == {"single"}
+    end(story, "single", 2)
+    assert running(story) == {"single"}
+    story.delete("single-2")
     assert running(story) == {"a", "single"}
+
+
+def test_regular_pod_that_ends_returns_its_charge() -> None:
+    story = limited()
+    story.add(make_pod("single-0", cpu=3))
+    gang(story, "a", 2)
+    assert running(story) == {"single"}
+    story.update("single-0", phase=PodPhase.SUCCEEDED)
+    assert running(story) == {"a"}
+
+
+# Queues, which pods and groups name
+
+LAB = Quota(name="lab", nominal={"cpu": 3})
+
+
+def test_queue_without_namespaces_counts_the_pods_and_groups_that_name_it() -> None:
+    story = limited(presets.gang, LAB)
+    gang(story, "a", 2, queue="lab")
+    gang(story, "free", 9)
+    assert running(story) == {"a", "free"}
+    gang(story, "b", 2, queue="lab", namespace="other")
+    story.add(evolve(make_pod("single-0", cpu=1), queue="lab"))
+    assert running(story) == {"a", "free", "single"}
+    why = str(story.scheduler.why("other/b"))
+    assert "exceeded quota lab: requested cpu=2, used cpu=2, limited cpu=3" in why
+    end(story, "a", 2)
+    assert running(story) == {"b", "free", "single"}
+
+
+def test_group_names_its_queue_or_else_its_first_pod_does() -> None:
+    other = Quota(name="desk", nominal={"cpu": 1})
+    story = limited(presets.gang, LAB, other)
+    story.tell(PodGroupAdded(PodGroup(name="a", min_available=1, queue="lab")))
+    story.add(evolve(make_pod("a-0", group="a", cpu=2), queue="desk"))
+    story.tell(PodGroupAdded(PodGroup(name="b", min_available=1)))
+    story.add(evolve(make_pod("b-0", group="b", cpu=2), queue="desk"))
+    assert running(story) == {"a"}
+    assert "exceeded quota desk" in str(story.scheduler.why("default/b"))
+
+
+@pytest.mark.parametrize("is_group", [False, True])
+def test_pod_in_a_queue_that_does_not_exist_is_not_admitted(is_group: bool) -> None:
+    org = Quota(name="org", nominal={"cpu": 9})
+    story = limited(presets.gang, org, evolve(LAB, parent="org"))
+    for queue, problem in (("typo", "does not exist"), ("org", "has queues below it")):
+        group = f"g-{queue}" if is_group else None
+        pod = make_pod(f"p-{queue}", group=group, min_available=1 if is_group else None, cpu=1)
+        story.add(evolve(pod, queue=queue))
+        assert running(story) == set()
+        asked: Any = f"default/{group or pod.name}"
+        assert story.scheduler.why(asked) == NotAdmitted(f"queue {queue} {problem}")
+
+
+def test_queues_of_pods_mean_nothing_without_a_queue_among_the_quotas() -> None:
+    story = limited()
+    story.add(evolve(make_pod("single-0", cpu=1), queue="of another scheduler"))
+    assert running(story) == {"single"}
+
+
+def test_queue_borrows_what_its_sibling_does_not_use() -> None:
+    org, desk = Quota(name="org"), Quota(name="desk", parent="org", nominal={"cpu": 3})
+    story = limited(presets.gang, org, evolve(LAB, parent="org", borrow={"cpu": 2}), desk)
+    gang(story, "a", 5, queue="lab")
+    assert running(story) == {"a"}
+    gang(story, "b", 2, queue="desk")
+    gang(story, "c", 1, queue="lab")
+    assert running(story) == {"a"}
+    for name, limits in (("b", "cpu=2, used cpu=0, limited cpu=1"), ("c", "cpu=1, used cpu=5,")):
+        queue = "desk" if name == "b" else "lab"
+        why = str(story.scheduler.why(f"default/{name}"))
+        assert f"exceeded quota {queue}: requested {limits}" in why
+    end(story, "a", 5)
+    assert running(story) == {"b", "c"}
 
 
 def test_gang_with_one_member_on_a_node_is_charged_what_its_minimum_needs() -> None:
@@ -472,6 +581,17 @@ def test_refused_gang_is_not_tried_at_a_restart_if_it_lacks_capacity_or_none_ask
 # Quotas as values, in the configuration file, and in a decision log
 
 TEAM = {"name": "team", "namespaces": ["a", "b"], "hard": {"cpu": 4, "memory": "1Gi"}}
+QUEUE: dict[str, Any] = {
+    "name": "lab",
+    "parent": "org",
+    "namespaces": ["c"],
+    "nominal": {"cpu": 0, GPU: 4},
+    "borrow": {GPU: "2"},
+    "lend": {GPU: 0},
+    "weight": 2.5,
+    "reclaimFrom": "LowerPriority",
+}
+ORG = {"name": "org"}
 
 
 def test_quotas_are_read_and_given_to_the_scheduler() -> None:
@@ -483,29 +603,118 @@ def test_quotas_are_read_and_given_to_the_scheduler() -> None:
     assert "exceeded quota team" in str(story.scheduler.why("default/g"))
 
 
+def test_queues_are_read_with_all_of_their_fields() -> None:
+    """A child may stand before its parent."""
+    assert read_settings({"quotas": [QUEUE, ORG]}).quotas == (
+        Quota(
+            name="lab",
+            parent="org",
+            namespaces=["c"],
+            nominal={"cpu": 0, GPU: 4},
+            borrow={GPU: 2},
+            lend={GPU: 0},
+            weight=2.5,
+            reclaim_from=ReclaimFrom.LOWER,
+        ),
+        Quota(name="org"),
+    )
+    plain: Any = {"name": "q", "namespaces": [], "hard": {}, "nominal": None, "weight": 1}
+    assert read_settings({"quotas": [plain]}).quotas == (Quota(name="q"),)
+
+
+FIELDS = {"reclaimFrom": "reclaim_from"}
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
         ({"name": ""}, "name"),
         ({"name": 1}, "name"),
-        ({"namespaces": []}, "namespaces"),
         ({"namespaces": "a"}, "namespaces"),
         ({"namespaces": [""]}, "namespaces"),
         ({"hard": {}}, "hard"),
         ({"hard": 3}, "hard"),
         ({"hard": {"cpu": "many"}}, r"hard\.cpu"),
         ({"hard": {"cpu": -1}}, r"hard\.cpu"),
+        ({"hard": {}, "weight": 1, "borrow": {"cpu": 1}}, "hard"),
+        ({"parent": ""}, "parent"),
+        ({"parent": 3}, "parent"),
+        ({"nominal": 4}, "nominal"),
+        ({"nominal": {"cpu": "many"}}, r"nominal\.cpu"),
+        ({"nominal": {"cpu": -1}}, r"nominal\.cpu"),
+        ({"borrow": {GPU: -1}}, r"borrow\.nvidia"),
+        ({"borrow": [GPU]}, "borrow"),
+        ({"lend": {"cpu": None}}, r"lend\.cpu"),
+        ({"lend": "all"}, "lend"),
+        ({"weight": -1}, "weight"),
+        ({"weight": float("nan")}, "weight"),
+        ({"weight": "2"}, "weight"),
+        ({"weight": True}, "weight"),
+        ({"reclaimFrom": "Lower"}, "reclaimFrom"),
         ({"soft": {"cpu": 1}}, "soft"),
+        ({"reclaim_from": "Any"}, "reclaim_from"),
     ],
     ids=repr,
 )
 def test_malformed_quota_is_refused_with_its_path(change: dict[str, Any], field: str) -> None:
-    with pytest.raises(InvalidValueError, match=rf"quotas\[0\]\.{field}"):
+    with pytest.raises(InvalidValueError, match=rf"^quotas\[0\]\.{field}"):
         read_settings({"quotas": [{**TEAM, **change}]})
-    if "soft" not in change:
-        given: Any = {**TEAM, **change}
-        with pytest.raises(InvalidValueError, match=field.rpartition(r"\.")[2]):
-            Quota(**given)
+    if change.keys() & {"soft", "reclaim_from"}:
+        return
+    given: Any = {FIELDS.get(name, name): value for name, value in {**TEAM, **change}.items()}
+    with pytest.raises(InvalidValueError, match=FIELDS.get(field, field.rpartition(r"\.")[2])):
+        Quota(**given)
+
+
+def test_quota_needs_namespaces_or_limits_only_if_it_has_the_other() -> None:
+    assert Quota(name="q").namespaces == ()
+    assert Quota(name="q", hard={"cpu": 1}).hard
+    more: Any
+    for more in ({"nominal": {}}, {"parent": "org"}, {"weight": 0}):
+        assert Quota(name="q", namespaces=["a"], **more).is_queue
+    with pytest.raises(InvalidValueError, match=r"^hard must be at least one resource"):
+        Quota(name="q", namespaces=["a"])
+
+
+def named(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, **more}
+
+
+@pytest.mark.parametrize(
+    ("rows", "path", "said"),
+    [
+        ([named("lab", parent="orgs"), ORG], r"\[0\]\.parent", r"did you mean org\?\), got 'orgs'"),
+        ([ORG, named("lab", parent="lab")], r"\[1\]\.parent", "below it: lab < lab, got 'lab'"),
+        (
+            [named("c", parent="a"), named("a", parent="b"), named("b", parent="a")],
+            r"\[1\]\.parent",
+            "no quota below it: a < b < a, got 'b'",
+        ),
+        (
+            [named("lab", parent="org"), named("org", namespaces=["x"], hard={"cpu": 1})],
+            r"\[1\]\.namespaces",
+            r"as it is the parent of lab: pods are in queues below it, got \['x'\]",
+        ),
+        (
+            [QUEUE, ORG, named("desk", namespaces=["d", "c"], weight=2)],
+            r"\[2\]\.namespaces\[1\]",
+            "that no other queue has: lab has it, got 'c'",
+        ),
+    ],
+)
+def test_quotas_that_make_up_no_tree_are_refused_with_a_path(
+    rows: list[dict[str, Any]], path: str, said: str
+) -> None:
+    with pytest.raises(InvalidValueError, match=rf"^quotas{path} must be .*{said}"):
+        read_settings({"quotas": rows})
+    quotas = [Quota(**{FIELDS.get(name, name): of for name, of in row.items()}) for row in rows]
+    with pytest.raises(InvalidValueError, match=r"parent|namespaces"):
+        presets.gang(InMemoryCluster(), quotas=quotas)
+
+
+def test_namespace_may_have_several_caps_beside_its_queue() -> None:
+    caps = [{**TEAM, "namespaces": ["c"]}, {**TEAM, "name": "more", "namespaces": ["c", "c"]}]
+    assert len(read_settings({"quotas": [*caps, QUEUE, ORG]}).quotas) == 4
 
 
 def test_quotas_of_one_name_are_refused() -> None:
@@ -519,7 +728,8 @@ def test_quotas_of_one_name_are_refused() -> None:
 
 def test_decision_log_has_the_quotas() -> None:
     lines: list[str] = []
-    recipe = Recipe("gang", quotas=[QUOTA, NO_GPU])
+    queues = read_settings({"quotas": [QUEUE, ORG]}).quotas
+    recipe = Recipe("gang", quotas=[QUOTA, NO_GPU, *queues])
     assert Recipe.from_json(json.loads(json.dumps(recipe.to_json()))) == recipe
     cluster = InMemoryCluster()
     scheduler = DecisionLog(lines.append, recipe).scheduler(cluster)

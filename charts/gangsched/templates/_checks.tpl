@@ -79,15 +79,68 @@
 {{- if hasKey $seen $quota.name -}}
 {{- printf "%s.name: expected a name that no other quota has, got %q\n" $at $quota.name -}}
 {{- end -}}
-{{- $_ := set $seen $quota.name true -}}
-{{- range $name, $amount := $quota.hard -}}
+{{- $_ := set $seen $quota.name $quota -}}
+{{- range $field := list "hard" "nominal" "borrow" "lend" -}}
+{{- include "gangsched.faults.amounts" (dict "at" (printf "%s.%s" $at $field) "amounts" (get $quota $field | default dict)) -}}
+{{- end -}}
+{{- if and $quota.namespaces (not $quota.hard) (not (include "gangsched.isQueue" $quota)) -}}
+{{- printf "%s.hard: expected at least one resource, as it has namespaces without nominal, parent or weight\n" $at -}}
+{{- end -}}
+{{- end -}}
+{{- include "gangsched.faults.queues" (dict "quotas" .Values.configuration.quotas "named" $seen) -}}
+{{- end -}}
+
+{{- define "gangsched.isQueue" -}}
+{{- if or (kindIs "map" .nominal) .parent (ne (toString (dig "weight" 1 .)) "1") -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- define "gangsched.faults.amounts" -}}
+{{- $at := .at -}}
+{{- range $name, $amount := .amounts -}}
 {{- if or (hasPrefix "requests." $name) (hasPrefix "limits." $name) (not (or (contains "/" $name) (hasPrefix "hugepages-" $name) (has $name (list "cpu" "memory" "ephemeral-storage" "pods")))) -}}
-{{- printf "%s.hard: expected a resource that pods can request, such as cpu, memory or nvidia.com/gpu, got %q\n" $at $name -}}
+{{- printf "%s: expected a resource that pods can request, such as cpu, memory or nvidia.com/gpu, got %q\n" $at $name -}}
 {{- end -}}
 {{- if and (not (kindIs "string" $amount)) (ne (floor $amount) (float64 $amount)) -}}
-{{- printf "%s.hard.%s: expected a whole number, or a text such as 500m, got %v\n" $at $name $amount -}}
+{{- printf "%s.%s: expected a whole number, or a text such as 500m, got %v\n" $at $name $amount -}}
 {{- end -}}
-{{- include "gangsched.faults.quantity" (dict "at" (printf "%s.hard.%s" $at $name) "value" $amount) -}}
+{{- include "gangsched.faults.quantity" (dict "at" (printf "%s.%s" $at $name) "value" $amount) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Queues make up trees, and a namespace is in one queue. */ -}}
+{{- define "gangsched.faults.queues" -}}
+{{- $named := .named -}}
+{{- $queues := dict -}}
+{{- $quotas := .quotas -}}
+{{- range $place, $quota := $quotas -}}
+{{- $at := printf "configuration.quotas[%d]" $place -}}
+{{- if include "gangsched.isQueue" $quota -}}
+{{- range $namespace := uniq ($quota.namespaces | default list) -}}
+{{- if hasKey $queues $namespace -}}
+{{- printf "%s.namespaces: expected namespaces that no other queue has, got %q of %s\n" $at $namespace (get $queues $namespace) -}}
+{{- end -}}
+{{- $_ := set $queues $namespace $quota.name -}}
+{{- end -}}
+{{- end -}}
+{{- if $quota.parent -}}
+{{- if not (hasKey $named $quota.parent) -}}
+{{- printf "%s.parent: expected the name of a quota, got %q\n" $at $quota.parent -}}
+{{- else if (get $named $quota.parent).namespaces -}}
+{{- printf "%s.parent: expected a quota without namespaces, got %q\n" $at $quota.parent -}}
+{{- end -}}
+{{- $walk := dict "name" $quota.parent -}}
+{{- range $quotas -}}
+{{- if eq $walk.name $quota.name -}}
+{{- $_ := set $walk "closed" true -}}
+{{- else -}}
+{{- $_ := set $walk "name" (get (get $named $walk.name | default dict) "parent" | default "") -}}
+{{- end -}}
+{{- end -}}
+{{- if $walk.closed -}}
+{{- printf "%s.parent: expected no quota below it, got %q\n" $at $quota.parent -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

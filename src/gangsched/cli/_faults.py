@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 
 from attrs import evolve, frozen
@@ -40,15 +40,18 @@ _VALID: Final[Mapping[str, Any]] = {
     "hard": {"cpu": 1},
     "maxSkew": 1,
     "name": "any-{}",
-    "namespaces": ["any"],
+    "namespaces": ["any-{}"],
+    "nominal": {"cpu": 1},
     "resources": [{"name": "cpu"}],
     "topologyKey": "any",
     "type": "LeastAllocated",
+    "weight": 2,
     "whenUnsatisfiable": "ScheduleAnyway",
 }
 """Of each field that an entry needs, or that others depend on, a value that is valid."""
-_OTHER: Final = re.compile(r"(?:than|least) (\w+)")
-"""In a sentence, the field beside it that a value is compared with."""
+_OTHERS: Final = re.compile(r"(?:than|least|without) (\w+(?:(?:, | or )\w+)*)")
+"""In a sentence, the fields beside it that a value is compared with, or that it needs."""
+_WORD: Final = re.compile(r"\w+")
 
 
 @final
@@ -150,11 +153,12 @@ def faults_of(document: object, check: Check, also: Iterable[Fault] = ()) -> lis
     return sorted((*also, *found.values()), key=lambda fault: _rank(order, fault.path))
 
 
-def _follows(fault: Fault, path: str, found: Collection[str], repaired: Collection[str]) -> bool:
+def _follows(fault: Fault, path: str, found: Collection[str], repaired: Set[str]) -> bool:
     """Return whether a fault is there because of the repair of another one."""
-    other = _OTHER.search(fault.sentence)
-    if other is not None and f"{_parent(path)}.{other[1]}".removeprefix(".") in repaired:
-        return True
+    for names in _OTHERS.findall(fault.sentence):
+        beside = (f"{_parent(path)}.{name}".removeprefix(".") for name in _WORD.findall(names))
+        if not repaired.isdisjoint(beside):
+            return True
     return any(path == at or _is_within(at, path) for at in found)
 
 
@@ -176,8 +180,12 @@ def _filled(root: list[Any], place: _Place | None, named: str, path: str) -> boo
     if not isinstance(owner, dict) or key not in _VALID:
         return False
     value = _VALID[key]
-    if isinstance(value, str):  # a name is that of no other entry
-        value = value.format("".join(filter(str.isdigit, path)))
+    number = "".join(filter(str.isdigit, path))
+    if isinstance(value, str):  # a name is that of no other entry, and neither is a namespace
+        value = value.format(number)
+    elif isinstance(value, list):
+        items = cast("list[object]", value)
+        value = [each.format(number) if isinstance(each, str) else each for each in items]
     cast("dict[object, Any]", owner)[key] = _copied(value)
     return True
 

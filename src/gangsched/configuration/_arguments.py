@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import Enum
-from typing import Any, TypeVar, get_type_hints
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from attrs import fields
 
@@ -25,6 +26,7 @@ from gangsched.values.fields import check_positive
 
 __all__ = ["Arguments", "argument_name"]
 
+D = TypeVar("D")
 E = TypeVar("E", bound=Enum)
 
 
@@ -66,11 +68,12 @@ class Arguments:
             elif of is int:
                 least = 1 if each.validator is check_positive else 0
                 found[each.name] = self.whole(name, default, least=least)
-            else:
-                found[each.name] = self.choice(name, of, default)
+            else:  # an enumeration; None says that there is no choice
+                (choices,) = (part for part in get_args(of) or (of,) if part is not NoneType)
+                found[each.name] = self.choice(name, choices, default)
         return found
 
-    def choice(self, name: str, kind: type[E], default: E) -> E:
+    def choice(self, name: str, kind: type[E], default: D) -> E | D:
         given = self._take(name)
         if given is None:
             return default

@@ -25,8 +25,9 @@ Rules:
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar, cast, final
 
 from attrs import field, frozen
@@ -34,7 +35,8 @@ from attrs import field, frozen
 from gangsched.configuration._unknown import hint
 from gangsched.errors import InvalidValueError
 from gangsched.options.levels import NO_LEVELS, Levels, as_levels
-from gangsched.options.quota import Quota
+from gangsched.options.quota import Quota, ReclaimFrom, as_quotas
+from gangsched.resources import Resources
 from gangsched.values.seconds import format_duration
 
 __all__ = [
@@ -62,6 +64,11 @@ _UNKNOWN: Final = "unknown:"
 PEERS_WITH_LEVELS: Final = ("kueue", "kai", "volcano", "koordinator")
 """The projects whose objects may state the levels."""
 _POINTS: Final = ("multiPoint", "filter", "score")
+_QUOTA: Final = (
+    *("name", "namespaces", "hard", "parent", "nominal", "borrow", "lend", "weight"),
+    "reclaimFrom",
+)
+_RECLAIM: Final = tuple(each.value for each in ReclaimFrom)
 
 
 @final
@@ -158,7 +165,7 @@ class Settings:
         write_group_status: Whether phase and counts of PodGroups of ``scheduling.x-k8s.io`` and
             ``scheduling.sigs.k8s.io`` are written; False if another controller writes them.
         demand_interval: Seconds between two measurements of the pending demand; 0 for none.
-        quotas: How much the groups of some namespaces may request in total.
+        quotas: How much pods may request in total; queues make up trees.
         levels: Which node labels nest, the coarsest level first.
         levels_from: The project whose objects state the levels instead; empty for none.
         ignored: Constraints that are not modelled and are ignored, as paths without indices. A pod
@@ -251,23 +258,87 @@ def _ignored(root: _Mapping) -> dict[str, bool]:
 def _quotas(given: list[_Mapping]) -> tuple[Quota, ...]:
     found: dict[str, Quota] = {}
     for each in given:
-        each.only("name", "namespaces", "hard")
+        each.only(*_QUOTA)
         name = each.name("name", "")
         if name in found:
             raise InvalidValueError(each.path("name"), name, "a name that no other quota has")
-        namespaces, hard = each.texts("namespaces"), each.mapping("hard").rest()
-        if not hard:
-            expected = "at least one resource with its largest amount, such as {cpu: 64}"
-            raise InvalidValueError(each.path("hard"), hard or None, expected)
-        try:
-            found[name] = Quota(name=name, namespaces=namespaces, hard=hard)
-        except InvalidValueError as error:
-            # the error about an amount names it hard.NAME, or only NAME
-            named = error.field in ("name", "namespaces", "hard") or error.field.startswith("hard.")
-            path = each.path(error.field if named else f"hard.{error.field}")
-            raise InvalidValueError(path, error.value, error.expected) from error
+        found[name] = _quota(name, each)
         each.close()
-    return tuple(found.values())
+    at = dict(zip(found, given, strict=True))
+    for quota in found.values():
+        _check_parent(quota, found, at)
+    _check_namespaces(found.values(), at)
+    return as_quotas(found.values())
+
+
+def _quota(name: str, each: _Mapping) -> Quota:
+    namespaces = each.texts("namespaces", optional=True)
+    hard = each.amounts("hard")
+    parent = each.name("parent", "") if each.has("parent") else None
+    nominal = each.amounts("nominal")
+    borrow, lend = each.amounts("borrow"), each.amounts("lend")
+    weight = each.number("weight", 1.0)
+    reclaim_from = ReclaimFrom(each.choice("reclaimFrom", _RECLAIM, ReclaimFrom.ANY.value))
+    try:
+        return Quota(
+            name=name,
+            namespaces=namespaces,
+            hard=hard or {},
+            parent=parent,
+            nominal=nominal,
+            borrow=borrow or {},
+            lend=lend or {},
+            weight=weight,
+            reclaim_from=reclaim_from,
+        )
+    except InvalidValueError as error:
+        if error.field != "hard":
+            raise InvalidValueError(each.path(error.field), error.value, error.expected) from error
+        expected = (
+            "at least one resource with its largest amount, such as {cpu: 64}, as it has"
+            " namespaces without nominal, parent or weight"
+        )
+        raise InvalidValueError(each.path("hard"), hard or None, expected) from error
+
+
+def _check_parent(quota: Quota, by_name: Mapping[str, Quota], at: Mapping[str, _Mapping]) -> None:
+    """Refuse a parent that is missing, has namespaces, or is below the quota."""
+    if quota.parent is None:
+        return
+    path = at[quota.name].path("parent")
+    if quota.parent not in by_name:
+        expected = f"the name of a quota{hint(quota.parent, by_name)}"
+        raise InvalidValueError(path, quota.parent, expected)
+    above = list(_above(quota, by_name))
+    if quota.name in above:
+        circle = " < ".join((quota.name, *above))
+        raise InvalidValueError(path, quota.parent, f"no quota below it: {circle}")
+    namespaces = [*by_name[quota.parent].namespaces]
+    if namespaces:
+        expected = f"empty, as it is the parent of {quota.name}: pods are in queues below it"
+        raise InvalidValueError(at[quota.parent].path("namespaces"), namespaces, expected)
+
+
+def _above(quota: Quota, by_name: Mapping[str, Quota]) -> Iterator[str]:
+    """Yield the names of the quotas above one, of a circle each once."""
+    found: dict[str, None] = {}
+    parent = quota.parent
+    while parent is not None and parent in by_name and parent not in found:
+        found[parent] = None
+        yield parent
+        parent = by_name[parent].parent
+
+
+def _check_namespaces(quotas: Iterable[Quota], at: Mapping[str, _Mapping]) -> None:
+    """Refuse a namespace that has two queues."""
+    queue_of: dict[str, str] = {}
+    for quota in quotas:
+        for place, namespace in enumerate(quota.namespaces if quota.is_queue else ()):
+            other = queue_of.setdefault(namespace, quota.name)
+            if other != quota.name:
+                path = f"{at[quota.name].path('namespaces')}[{place}]"
+                expected = f"a namespace that no other queue has: {other} has it"
+                raise InvalidValueError(path, namespace, expected)
 
 
 def _leader_election(given: _Mapping) -> LeaderElection:
@@ -430,6 +501,26 @@ class _Mapping:
         except InvalidValueError as error:
             raise InvalidValueError(self.path(name), given, error.expected) from error
 
+    def has(self, name: str) -> bool:
+        """Return whether a field has a value; it is read later."""
+        return self._given.get(name) is not None
+
+    def amounts(self, name: str) -> dict[str, Any] | None:
+        """Return a mapping from resources to amounts; None if it is absent."""
+        if not self.has(name):
+            self._take(name)
+            return None
+        given = self.mapping(name)
+        amounts = given.rest()
+        for resource, amount in amounts.items():
+            try:
+                found = Resources({resource: amount})
+            except InvalidValueError as error:
+                raise InvalidValueError(given.path(resource), amount, error.expected) from error
+            if found.get(resource, 0) < 0:
+                raise InvalidValueError(given.path(resource), amount, "an amount >= 0")
+        return amounts
+
     def text(self, name: str, default: str) -> str:
         return self._read(name, default, lambda v: isinstance(v, str), "a string")
 
@@ -451,6 +542,12 @@ class _Mapping:
             return type(value) is int and value >= least
 
         return self._read(name, default, is_whole, f"a whole number >= {least}")
+
+    def number(self, name: str, default: float) -> float:
+        def is_number(value: object) -> bool:
+            return type(value) in (int, float) and 0 <= cast("float", value) < math.inf
+
+        return float(self._read(name, default, is_number, "a finite number >= 0"))
 
     def seconds(self, name: str, default: float, *, least: float = 0.001) -> float:
         expected = f"a number of seconds >= {format_duration(least)}, or a duration such as 1m30s"

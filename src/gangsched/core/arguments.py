@@ -38,6 +38,7 @@ def checked_settings(
     strict_priorities: bool,
     can_evict: bool | None,
     quotas: Iterable[Quota],
+    history: float | None,
     levels: LevelsGiven,
 ) -> SchedulerSettings:
     """Return the arguments of a ``Scheduler`` as settings.
@@ -80,8 +81,15 @@ def checked_settings(
         strict_priorities=strict_priorities,
         can_evict=preemption is not None if can_evict is None else can_evict,
         quotas=as_quotas(quotas),
+        history=_as_history(history),
         levels=as_levels(levels),
     )
+
+
+def _as_history(given: float | None) -> float | None:
+    if given is not None:
+        _check(is_seconds(given) and given > 0, "history", given, "a number > 0, or None")
+    return given
 
 
 def _check(holds: bool, name: str, value: Any, expected: str) -> None:

@@ -64,6 +64,8 @@ def run(state: State) -> bool:
             continue
         if has_quotas and accounts.denial(state, gang) is not None:
             state.touch(gang)  # another one has taken what was left of its quota
+            if make_room.reclaim(state, gang):
+                return True
             continue
         demand = gang.demand
         state.queue.pop()

@@ -73,8 +73,8 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
             "profile": "SnapshotRow.plugins SnapshotRow.plugin_states",
             "unit": "SnapshotRow.unit",
         },
-        made="backfill backoff can_evict cluster group_grace levels membership placement preemption"
-        " quotas search_budget strict_priorities",
+        made="backfill backoff can_evict cluster group_grace history levels membership placement"
+        " preemption quotas search_budget strict_priorities",
     ),
     "State": Fields(
         derived="agreeing giving_way had_terms unread unread_groups",
@@ -138,7 +138,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
             "state": "PodRecordRow.state",
             "uid": "PodRecordRow.uid",
         },
-        derived="account gang leaf needs slot",
+        derived="account gang leaf needs owner slot",
         shown="info node pod role state uid",
     ),
     "CycleState": Fields(
@@ -160,7 +160,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         },
         derived="account counted_priority handle is_bundle is_tree leaves members on_nodes"
         " pending problem sort_key tree tried waiting",
-        dropped="classes_of span told_all untold",
+        dropped="classes_of reclaimed_at span told_all untold",
         shown="infos key",
     ),
     # Pod groups ---------------------------------------------------------------------------------
@@ -202,16 +202,25 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         kept="due_at failed_at is_held restarts short_since until",
         written={"runs_with": "RestartRow.minimum RestartRow.roles"},
     ),
-    "QuotaLedger": Fields(
+    "AccountTree": Fields(
+        made="by_name has_queues history _caps _queue",
+        dropped="now",
+    ),
+    "Account": Fields(
+        written={"past": "SnapshotRow.past_usage", "past_at": "SnapshotRow.past_usage"},
+        derived="drawn used",
+        made="_kept _most _pool children has_part names number parent quota root",
+    ),
+    "Charges": Fields(
         written={"_charges": "SnapshotRow.charges", "_waiting": "SnapshotRow.over_quota"},
-        derived="_charged _held _of _used",
-        made="_quotas is_used",
-        dropped="_has_returned",
+        derived="_accounts _charged _held _queue",
+        made="is_used tree",
+        dropped="_changed _has_returned _lifted _pretended version",
     ),
     # The queue, and pods that wait on permit ----------------------------------------------------
     "Queue": Fields(
         derived="_active _backoff _blocked _demands _led earliest",
-        made="_has_shares _records _share _sort is_within_bounds preempts",
+        made="_account_of _has_shares _records _shares _sort is_within_bounds preempts",
         dropped="_woken _woken_at",
     ),
     "Demand": Fields(

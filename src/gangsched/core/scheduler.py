@@ -80,7 +80,9 @@ class Scheduler(SchedulerView):
             driver calls ``allow_evictions``.
         preemption: When pods and gangs may preempt pods of lower priority; None for never.
         backfill: How capacity is reserved for a gang that keeps failing; None for never.
-        quotas: How much the groups of some namespaces may request in total.
+        quotas: How much pods may request in total: caps of namespaces, and queues.
+        history: The half-life in seconds of the usage that counts for the shares of queues, so that
+            one that had much waits for those that had little; None if only present usage counts.
         levels: Which node labels nest, such as racks in blocks, the coarsest level first; several
             topologies are a list of such lists.
 
@@ -106,6 +108,7 @@ class Scheduler(SchedulerView):
         preemption: Preemption | None = None,
         backfill: Backfill | None = None,
         quotas: Iterable[Quota] = (),
+        history: float | None = None,
         levels: LevelsGiven = (),
     ) -> None:
         settings = checked_settings(
@@ -122,6 +125,7 @@ class Scheduler(SchedulerView):
             strict_priorities=strict_priorities,
             can_evict=can_evict,
             quotas=quotas,
+            history=history,
             levels=levels,
         )
         self._state = _blank(settings)
@@ -436,6 +440,7 @@ class Scheduler(SchedulerView):
         if now < earlier:
             raise InvalidValueError("now", now, f"a number >= {earlier!r}, as in the last call")
         state.records.now, state.call.asked, state.call.is_over = now, None, False
+        state.records.quotas.tree.now = now
         if not self._listed:
             intake.listing(state)
             self._listed = True

@@ -11,7 +11,7 @@ The first row that holds:
 6.  no member is pending: ``NOWHERE``;
 7.  a gang with its demand is known to fail, or it has failed pod by pod and cannot fit as a whole,
     and its pods were told why they wait: ``PARKED``, unless it awaits victims or backs off;
-8.  a quota is exceeded: ``NOT_ADMITTED``;
+8.  a quota is exceeded, and it need not look for victims: ``NOT_ADMITTED``;
 9.  it awaits the end of victims: ``NOMINATED``;
 10. its backoff is not over: ``BACKOFF``;
 11. otherwise: ``ACTIVE``.
@@ -41,7 +41,7 @@ from gangsched.core.moves import attempt_steps, lost_nodes, notices, pod_ends
 from gangsched.core.moves.rejection import apply_verdict, reject
 from gangsched.core.nodes.domains import Domain
 from gangsched.core.placement.apart import Apart
-from gangsched.core.preemption import nominations
+from gangsched.core.preemption import make_room, nominations
 from gangsched.core.queue.demand import Demand
 from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace
 from gangsched.core.state import State
@@ -79,6 +79,9 @@ def settle_all(state: State) -> None:
             if call.used:
                 used, call.used = call.used, {}
                 state.queue.used(used)
+            elif has_quotas and (changed := records.quotas.take_changed()):
+                state.queue.used(changed)
+                accounts.ask_reclaiming(state)
         if call.touched:
             _settle_touched(state)
         elif table.gains or call.pods_changed or call.pods_tried:
@@ -151,6 +154,7 @@ def _end_removed(state: State) -> None:
         known = state.records.registry.get(key)
         if known is None or (known.spec is None and not known.members):
             state.records.quotas.release(key)
+            state.records.quotas.forget(key)
             state.call.out.append(GroupRemoved(key))
 
 
@@ -216,11 +220,13 @@ def _place_pending(state: State, gang: GangRecord, before: str) -> None:
         state.reservation.note_parked(gang)
         return
     exceeded = accounts.denial(state, gang) if has_quotas else None
-    if exceeded is not None:  # 8
+    may_try = demand is not None and make_room.may_reclaim(state, gang, demand)
+    if exceeded is not None and not may_try:  # 8
         info, reason = exceeded
         nominations.refused(state, gang, reason)
-        told = f"pod group {info.key} waits for its quota"
+        told = "" if info is None else f"pod group {info.key} waits for its quota"
         _not_admit(state, gang, (info, reason, told), before)
+        queue.note_turn(gang)
     elif awaited:  # 9
         queue.put(gang, QueuePlace.NOMINATED)
         gang.denial = awaited
@@ -300,6 +306,9 @@ They are told of its restart, or of its quota, if that is the reason; otherwise 
 
 def _denied(state: State, gang: GangRecord) -> _Denied | None:
     """Return why a gang is not admitted to the queue; None if it is."""
+    misplaced = accounts.problem(state, gang)
+    if misplaced:
+        return gang.group, misplaced, misplaced
     if gang.is_tree:
         return _family_denied(state, gang)
     if gang.is_bundle:

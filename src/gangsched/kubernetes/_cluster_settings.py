@@ -21,6 +21,7 @@ from gangsched.manifests.group_fields import CORE, DIALECTS, HELD_IN_PART
 from gangsched.manifests.pod_annotations import HELD_ANNOTATIONS
 from gangsched.manifests.pod_fields import HELD_WITHIN, POD_FIELDS, Treatment
 from gangsched.options.quota import Quota
+from gangsched.resources import NOTHING
 
 __all__ = ["check_cluster_settings", "check_ignored_name"]
 
@@ -85,19 +86,31 @@ def check_ignored_name(field: str, path: str, *, is_unknown: bool = False) -> No
 
 def _check_quotas(quotas: Iterable[Quota]) -> None:
     for place, quota in enumerate(quotas):
-        for name in quota.hard:
-            if not _is_resource(name):
-                meant = name
-                for prefix in _OF_RESOURCE_QUOTAS:
-                    meant = meant.removeprefix(prefix)
-                if not _is_resource(meant):
-                    meant = next(iter(get_close_matches(name, _NATIVE, n=1, cutoff=_CLOSE)), "")
-                near = f" (did you mean {meant}?)" if meant else ""
-                expected = (
-                    "a resource that pods can request: cpu, memory, ephemeral-storage, pods,"
-                    f" hugepages-SIZE, or one with a domain such as nvidia.com/gpu{near}"
-                )
-                raise InvalidValueError(f"quotas[{place}].hard", name, expected)
+        amounts = {
+            "hard": quota.hard,
+            "nominal": quota.nominal or NOTHING,
+            "borrow": quota.borrow,
+            "lend": quota.lend,
+        }
+        for field, given in amounts.items():
+            for name in given:
+                _check_resource(f"quotas[{place}].{field}", name)
+
+
+def _check_resource(field: str, name: str) -> None:
+    if _is_resource(name):
+        return
+    meant = name
+    for prefix in _OF_RESOURCE_QUOTAS:
+        meant = meant.removeprefix(prefix)
+    if not _is_resource(meant):
+        meant = next(iter(get_close_matches(name, _NATIVE, n=1, cutoff=_CLOSE)), "")
+    near = f" (did you mean {meant}?)" if meant else ""
+    expected = (
+        "a resource that pods can request: cpu, memory, ephemeral-storage, pods,"
+        f" hugepages-SIZE, or one with a domain such as nvidia.com/gpu{near}"
+    )
+    raise InvalidValueError(field, name, expected)
 
 
 def _is_resource(name: str) -> bool:

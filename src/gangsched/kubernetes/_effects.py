@@ -2,7 +2,8 @@
 
 - ``PodScheduled``: event ``Scheduled`` of the pod.
 - ``PodUnschedulable``, ``PodRefused``: event ``FailedScheduling`` of the pod, and its condition
-  ``PodScheduled=False``. The same for ``PodNotAdmitted``, if a constraint is not modelled.
+  ``PodScheduled=False``. The same for ``PodNotAdmitted``, if a constraint is not modelled, or if a
+  regular pod exceeds a quota or names no queue that it can be in.
 - A bind that is refused and repeated: event ``FailedScheduling`` of the pod, see ``_bind``.
 - ``GroupScheduled``: event ``Scheduled`` of the group.
 - ``GroupBound``: condition ``PodGroupInitiallyScheduled=True`` of the group, so that it says what
@@ -18,8 +19,8 @@
 - ``GroupRejected``: event ``FailedScheduling`` of the group and of each pending member that is
   told, the condition ``PodGroupInitiallyScheduled=False``, and ``PodScheduled=False`` of each
   pending member. The same of each parent that is not placed, since its groups start together.
-- ``PodNotAdmitted`` of a member whose group exceeds a quota, cannot be read, or has a constraint
-  that is not modelled, as have its members: the same, at once.
+- ``PodNotAdmitted`` of a member whose group exceeds a quota, names no queue that it can be in,
+  cannot be read, or has a constraint that is not modelled, as have its members: the same, at once.
 - ``GroupIncomplete``: the same, if it still is after 10 s, with the event ``Incomplete``. If only
   scheduling gates of other members keep it from being tried, the event is ``SchedulingGated``.
 - ``Nominated``: ``nominatedNodeName`` of the pods, and event ``Preempted`` of each victim.
@@ -43,6 +44,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Iterable
 from typing import Final, final
 
@@ -96,6 +98,8 @@ _decisions = logging.getLogger(_decision_log.LOGGER)
 
 _HELD: Final = " constraints that "
 """In the reason of a pod that is held for a constraint."""
+_NO_QUEUE: Final = re.compile(r"queue \S+ (?:does not exist|has queues below it)")
+"""The reason of a pod or a gang that names a queue in which no pod can be."""
 _INCOMPLETE_AFTER: Final = 10.0
 """Seconds after which a group that lacks members is reported: pods are created one by one."""
 _MOST_SAID: Final = 4096
@@ -240,7 +244,7 @@ class Effects:
                 found[effect.group] = ""
             elif isinstance(effect, PodNotAdmitted):
                 key = self._key_of(effect.uid)
-                if key is not None and effect.reason.startswith(EXCEEDED):
+                if key is not None and _is_of_quota(effect.reason):
                     found[key] = ""
         return found
 
@@ -305,7 +309,10 @@ class Effects:
         key = self._cache.group_of(pod)
         if pod is None:
             return
-        if key is not None and reason.startswith(EXCEEDED):
+        if _is_of_quota(reason):
+            if key is None:
+                self._unschedulable(uid, reason)
+                return
             self._forget_timer(key)
             self._tell(key, Sentence(FAILED, reason))
         elif key is not None and self._waits_for_others(key):
@@ -598,3 +605,8 @@ def _regarding_object(known: GroupFacts | UnreadableGroup) -> Regarding:
 
 def _regarding(pod: Pod) -> Regarding:
     return Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
+
+
+def _is_of_quota(reason: str) -> bool:
+    """Return whether a pod waits for a quota, or names a queue in which it cannot be."""
+    return reason.startswith(EXCEEDED) or _NO_QUEUE.fullmatch(reason) is not None

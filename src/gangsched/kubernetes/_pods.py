@@ -43,6 +43,7 @@ from gangsched.kubernetes._read import (
     text_in,
     whole_in,
 )
+from gangsched.manifests.queues import QUEUE
 from gangsched.model import NodeName, Pod, PodPhase, PodUID
 from gangsched.resources import EMPTY, FrozenMap
 
@@ -57,7 +58,7 @@ T = TypeVar("T")
 
 _OF_ITS_OWN: Final = (
     *("name", "namespace", "uid", "labels", "annotations", "owners", "controller", "node_name"),
-    *("phase", "deleted_at", "created_at", "pod_group"),
+    *("phase", "deleted_at", "created_at", "pod_group", "queue"),
 )
 """What two pods with one key may differ in."""
 
@@ -78,6 +79,7 @@ _SETTERS: Final[Any] = tuple(Pod.__dict__[name].__set__ for name in _SHARED)
     _set_deleted_at,
     _set_created_at,
     _set_pod_group,
+    _set_queue,
 ) = cast("Any", tuple(Pod.__dict__[name].__set__ for name in _OF_ITS_OWN))
 _set_affinity: Final[Any] = Pod.__dict__["affinity"].__set__
 
@@ -235,7 +237,9 @@ class PodDecoder:
         _set_name(pod, name)
         _set_namespace(pod, namespace)
         _set_uid(pod, PodUID(uid))
-        _set_labels(pod, self._shared_texts(meta.labels))
+        labels = self._shared_texts(meta.labels)
+        _set_labels(pod, labels)
+        _set_queue(pod, _queue_in(labels))
         annotations = self._shared_texts(meta.annotations)
         if len(meta.annotations) > MOST:  # in bytes, so at least as many as characters
             annotations = kept_annotations(annotations)
@@ -358,6 +362,13 @@ def _names(value: object) -> list[str]:
     """Return the names of the attributes of an instance of an attrs class; else none."""
     kind: Any = type(value)
     return [each.name for each in fields(kind)] if has(kind) else []
+
+
+def _queue_in(labels: Mapping[str, str]) -> str | None:
+    queue = labels.get(QUEUE)
+    if queue == "":
+        raise _NotPlain
+    return queue
 
 
 @lru_cache(maxsize=256)

@@ -82,7 +82,7 @@ class ObservedScheduler:
         reason = why.reason if isinstance(why, NotAdmitted) else ""
         if reason.startswith(EXCEEDED):
             quota = reason.removeprefix(EXCEEDED).partition(":")[0]
-            found["helps"] = f"another gang of the quota {quota} ends, or the quota is raised"
+            found["helps"] = f"other pods of the quota {quota} end, or the quota is raised"
             if reason.endswith(TOO_LARGE):
                 found["helps"] = f"the quota {quota} is raised, or the gang requests less"
         elif reason:

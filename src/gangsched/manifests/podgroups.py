@@ -19,7 +19,8 @@ Rules:
   R9  a ``CompositePodGroup`` is a group of groups, and ``minGroupCount`` is how many of its
       children start together. It and a ``PodGroup`` of one name and namespace would be one group
       here, so a group cannot have a parent of its own name;
-  R10 three annotations of a group of any dialect add to its topology: see ``own_topology``.
+  R10 three annotations of a group of any dialect add to its topology: see ``own_topology``;
+  R11 the queue is a label on a group of any dialect: see ``queues``.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from gangsched.manifests.group_fields import held, hold, is_composite, is_in_tre
 from gangsched.manifests.manifest import Manifest, read_name
 from gangsched.manifests.network_topology import read_network_topology
 from gangsched.manifests.own_topology import with_own_topology
+from gangsched.manifests.queues import queue_in
 from gangsched.manifests.restarts import restarts_of
 from gangsched.manifests.sub_groups import read_sub_groups
 from gangsched.model import GroupKey, PodGroup, PreemptionPolicy, Topology, group_key
@@ -76,6 +78,7 @@ def read_group(manifest: Manifest) -> PodGroup:
         min_available=max(group.min_available, subs.needed),
         labelled_roles=subs.labelled,
         bundle=bundle_of(manifest),
+        queue=queue_in(manifest.document["metadata"]),
         unmodelled=(*held(manifest), *subs.reasons, *unclear),
         **restarts_of(manifest),
     )
@@ -114,6 +117,7 @@ def read_core_group(manifest: Manifest) -> PodGroup:
         min_groups=minimum if composite else None,
         min_available=0 if composite else minimum,
         priority=manifest.classes.asked_by(spec),
+        queue=queue_in(manifest.document["metadata"]),
         created_at=manifest.at,
         topology=Topology(labels[0]) if len(labels) == 1 else None,
         bundle=() if is_in_tree(manifest) else bundle_of(manifest),

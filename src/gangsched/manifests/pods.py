@@ -44,6 +44,7 @@ from gangsched.manifests.pod_volumes import (
     read_required_features,
 )
 from gangsched.manifests.podresources import pod_limits, pod_requests
+from gangsched.manifests.queues import queue_in
 from gangsched.manifests.resized import read_given
 from gangsched.manifests.runtime_classes import with_runtime_class
 from gangsched.manifests.selectors import (
@@ -101,6 +102,7 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
             lambda: tuple(map(read_toleration, spec["tolerations"].elements())), ()
         ),
         pod_group=restriction(lambda: spec["schedulingGroup"]["podGroupName"].text(), "") or None,
+        queue=restriction(lambda: queue_in(metadata), None),
         scheduling_gates=restriction(lambda: _names(spec["schedulingGates"]), ()),
         owners=restriction(lambda: _names(metadata["ownerReferences"]), ()),
         controller=restriction(lambda: _controller(metadata["ownerReferences"]), ""),

@@ -176,6 +176,8 @@ class Pod:
         role: The role in that group, such as ``worker``; a path such as ``decode/0/worker`` if the
             role is of a copy: see ``Role``. None if it is not set. Kubernetes has no such field:
             manifests use a label.
+        queue: The queue that it is charged to, the name of a ``Quota``; None for that of its
+            namespace. A member of a group with a queue is charged to that one.
         scheduling_gates: The scheduling gates. A pod with a gate is not scheduled, and does not
             count for the quorum of its group.
         owners: The names of the pod's owners.
@@ -219,6 +221,7 @@ class Pod:
     pod_group: str | None = field(default=None, validator=optional(check_string))
     min_available: int | None = field(default=None, validator=optional(check_positive))
     role: str | None = field(default=None, validator=optional(_check_role))
+    queue: str | None = field(default=None, validator=optional(check_text))
     scheduling_gates: tuple[str, ...] = field(
         default=(), converter=as_names, validator=check_each(str, "a string")
     )

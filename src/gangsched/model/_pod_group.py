@@ -145,6 +145,8 @@ class PodGroup:
         min_resources: The resources that the group needs in total. The group is not attempted while
             the nodes together have less than that free.
         priority: The priority of the group; None to use the highest priority of its members.
+        queue: The queue that the group is charged to, the name of a ``Quota``; None for that which
+            its pods name, else that of its namespace. Below a group of groups, that of the root.
         created_at: The instant at which the group was created.
         topology: The topology constraint: the node label of which all members' nodes must have one
             value. None for no constraint.
@@ -191,6 +193,7 @@ class PodGroup:
         default=NOTHING, converter=as_resources, validator=of_group(check_amounts)
     )
     priority: int | None = None
+    queue: str | None = field(default=None, validator=of_group(optional(check_text)))
     created_at: float = field(default=0.0, validator=of_group(check_instant))
     topology: Topology | None = field(
         default=None, validator=of_group(check_optional(Topology, "a Topology or None"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gangsched.options.backfill import Backfill, Reservation
 from gangsched.options.levels import Levels
-from gangsched.options.preemption import Preemption
-from gangsched.options.quota import Quota
+from gangsched.options.preemption import Preemption, Reclaim
+from gangsched.options.quota import Quota, ReclaimFrom
 from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
 
 __all__ = [
@@ -14,6 +14,8 @@ __all__ = [
     "PlacementStrategy",
     "Preemption",
     "Quota",
+    "Reclaim",
+    "ReclaimFrom",
     "Reservation",
     "SchedulingUnit",
 ]

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import final
+import enum
+from typing import NoReturn, final
 
 from attrs import field, frozen
+from attrs.converters import optional as to_optional
 
-from gangsched.values.fields import check_count, check_flag, check_seconds
+from gangsched.values.fields import check_count, check_flag, check_seconds, refuse_choice
 
-__all__ = ["Preemption"]
+__all__ = ["Preemption", "Reclaim"]
+
+
+class Reclaim(enum.Enum):
+    """From which queues a queue takes back what they have borrowed."""
+
+    NOMINAL = "Nominal"
+    """From those over their nominal, for a queue that stays within its own."""
+    FAIR = "Fair"
+    """Also from those whose share is at least that of the queue afterwards."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        refuse_choice(cls, "reclaim", value)
 
 
 @final
@@ -28,8 +43,12 @@ class Preemption:
             ``VictimSearchExhausted`` says so.
         elastic_members: Whether members beyond the minimum of a gang evict pods, too. If not, they
             wait for free capacity: whole gangs of lower priority may run where one member would go.
+        reclaim: How queues take back what others have borrowed; see ``Quota``. Then priority
+            decides within one queue, and between queues only this does. None for not at all:
+            priority decides everywhere.
     """
 
     grace: float = field(default=60.0, validator=check_seconds)
     search_budget: int = field(default=500, validator=check_count)
     elastic_members: bool = field(default=False, validator=check_flag)
+    reclaim: Reclaim | None = field(default=None, converter=to_optional(Reclaim))

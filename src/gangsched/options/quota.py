@@ -1,27 +1,51 @@
-"""Quotas: how much the pod groups of some namespaces may request in total.
+"""Quotas: how much pods may request in total, alone and as a tree of queues that lend and borrow.
 
-A group may start if what its minimum needs fits the quotas of its namespace, otherwise it waits;
-see ``core/records/quota_ledger``.
+A quota with ``hard`` alone caps what the pods of some namespaces request. A quota with ``nominal``,
+``parent`` or ``weight`` is a *queue*: each pod is in one at the most. See
+``gangsched.core.records.account_tree`` for what a queue may take.
 """
 
 from __future__ import annotations
 
+import enum
+import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, final
+from typing import Any, Final, NoReturn, final
 
 from attrs import Attribute, field, frozen
 
 from gangsched.errors import InvalidValueError
 from gangsched.model import Resources
-from gangsched.resources import with_zeros
-from gangsched.values.fields import as_resources, as_tuple, check_amounts, check_text
+from gangsched.resources import NOTHING, with_zeros
+from gangsched.values.fields import (
+    as_resources,
+    as_tuple,
+    check_amounts,
+    check_text,
+    refuse_choice,
+)
+from gangsched.values.reprs import pretty_repr, short_repr
 
-__all__ = ["EXCEEDED", "TOO_LARGE", "Quota", "as_quotas"]
+__all__ = ["EXCEEDED", "TOO_LARGE", "Quota", "ReclaimFrom", "as_quotas"]
 
 EXCEEDED: Final = "exceeded quota "
 """How the reason of a group begins that waits for a quota, as in Kubernetes."""
 TOO_LARGE: Final = "; it is more than the whole quota"
 """How the reason of a group ends that no end of another group would help."""
+
+
+class ReclaimFrom(enum.Enum):
+    """From whom the pods of a queue reclaim what its siblings borrow."""
+
+    ANY = "Any"
+    """From pods of any priority."""
+    LOWER_OR_EQUAL = "LowerOrEqualPriority"
+    LOWER = "LowerPriority"
+    NEVER = "Never"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        refuse_choice(cls, "reclaim_from", value)
 
 
 def _as_names(given: Iterable[str]) -> tuple[str, ...]:
@@ -35,48 +59,93 @@ def _as_limits(given: Resources | Mapping[str, str | int]) -> Resources:
     return with_zeros(found, given) if is_read else found
 
 
-def _limits_text(limits: Resources) -> str:
-    return repr({name: limits.quantity(name) for name in limits})
+def _as_some(given: Resources | Mapping[str, str | int] | None) -> Resources | None:
+    return None if given is None else _as_limits(given)
 
 
 def _check_namespaces(_owner: object, _attribute: object, value: Any) -> None:
     given: object = value
-    names: list[Any] = [*value] if isinstance(given, tuple) else []
-    if not names or not all(isinstance(name, str) and name for name in names):
-        raise InvalidValueError("namespaces", value, "a sequence of at least one namespace")
+    is_read = isinstance(given, tuple)
+    names: list[Any] = [*value] if is_read else []
+    if not is_read or not all(isinstance(name, str) and name for name in names):
+        raise InvalidValueError("namespaces", value, "a sequence of namespaces")
 
 
-def _check_hard(owner: object, attribute: Attribute[Any], value: Resources) -> None:
-    check_amounts(owner, attribute, value)
-    if not len(value):
-        raise InvalidValueError("hard", value, "at least one resource")
+def _check_some(owner: object, attribute: Attribute[Any], value: Resources | None) -> None:
+    if value is not None:
+        check_amounts(owner, attribute, value)
+
+
+def _check_parent(_owner: object, _attribute: object, value: Any) -> None:
+    if value is not None and not (isinstance(value, str) and value):
+        raise InvalidValueError("parent", value, "the name of a quota, or None")
+
+
+def _check_weight(_owner: object, _attribute: object, value: Any) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (is_number and math.isfinite(value) and value >= 0):
+        raise InvalidValueError("weight", value, "a finite number >= 0")
 
 
 @final
 @frozen(kw_only=True)
 class Quota:
-    """How much the pod groups of some namespaces may request in total.
+    """How much pods may request in total: a cap of namespaces, or a queue in a tree of queues.
 
     Attributes:
         name: The name, a non-empty string; reasons name it.
-        namespaces: The namespaces that share it, at least one. A namespace may have several quotas.
-        hard: The limit of each resource, at least one; 0 if groups may not request it. Other
-            resources are not limited.
+        namespaces: The namespaces whose pods count. A namespace may have several caps, and is in
+            one queue. Empty for a queue that pods name (``Pod.queue``), and for a parent.
+        hard: What all pods that count may request, of each resource; 0 if they may request none.
+            Other resources are not limited. It is never passed.
+        parent: The name of the quota above; None for a root. Roots lend each other nothing.
+        nominal: What a queue has by itself, of each resource. What it does not use is lent within
+            the tree. Of a parent, it is beside that of its children. A resource that only other
+            queues of the tree name is nominally 0; one that no queue names is not limited. None for
+            a queue without a part in that: only ``hard`` limits it.
+        borrow: How much a queue uses beyond its nominal, at the most; no limit for a resource that
+            is not named.
+        lend: How much of its nominal others may use; all of it for a resource that is not named.
+        weight: What the share of a queue is divided by; queues of weight 0 are last.
+        reclaim_from: From whom its pods reclaim; see ``Preemption.reclaim``.
 
     Raises:
         InvalidValueError: A value is malformed. The error names the attribute and the value.
     """
 
     name: str = field(validator=check_text)
-    namespaces: tuple[str, ...] = field(converter=_as_names, validator=_check_namespaces)
-    hard: Resources = field(converter=_as_limits, validator=_check_hard, repr=_limits_text)
+    namespaces: tuple[str, ...] = field(
+        default=(), converter=_as_names, validator=_check_namespaces
+    )
+    hard: Resources = field(default=NOTHING, converter=_as_limits, validator=check_amounts)
+    parent: str | None = field(default=None, validator=_check_parent)
+    nominal: Resources | None = field(default=None, converter=_as_some, validator=_check_some)
+    borrow: Resources = field(default=NOTHING, converter=_as_limits, validator=check_amounts)
+    lend: Resources = field(default=NOTHING, converter=_as_limits, validator=check_amounts)
+    weight: float = field(default=1.0, validator=_check_weight)
+    reclaim_from: ReclaimFrom = field(default=ReclaimFrom.ANY, converter=ReclaimFrom)
+
+    def __attrs_post_init__(self) -> None:
+        if self.namespaces and not self.hard and not self.is_queue:
+            raise InvalidValueError("hard", self.hard, "at least one resource")
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether it says more than a cap: that it has a nominal, a parent or a weight."""
+        return self.nominal is not None or self.parent is not None or self.weight != 1.0
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+    _repr_pretty_ = pretty_repr
 
 
 def as_quotas(given: Iterable[Quota]) -> tuple[Quota, ...]:
-    """Return quotas, whose names must differ.
+    """Return quotas, which make up trees.
 
     Raises:
-        InvalidValueError: An item is not a quota, or two have one name.
+        InvalidValueError: An item is not a quota, two have one name, a parent is missing or has
+            namespaces, parents form a circle, or a namespace has two queues.
     """
     expected = "a sequence of Quotas with different names"
     try:
@@ -87,4 +156,36 @@ def as_quotas(given: Iterable[Quota]) -> tuple[Quota, ...]:
         raise InvalidValueError("quotas", given, expected)
     if len({each.name for each in found}) < len(found):
         raise InvalidValueError("quotas", [each.name for each in found], expected)
+    _check_tree({each.name: each for each in found})
+    _check_one_queue_each(found)
     return found
+
+
+def _check_tree(by_name: Mapping[str, Quota]) -> None:
+    for quota in by_name.values():
+        above: list[str] = [quota.name]
+        while True:
+            parent: Any = by_name[above[-1]].parent
+            if parent is None:
+                break
+            if parent not in by_name:
+                expected = f"the name of a quota: it is the parent of {above[-1]}"
+                raise InvalidValueError("parent", parent, expected)
+            if parent in above:
+                raise InvalidValueError("parent", parent, f"no circle: {' < '.join(above)}")
+            above.append(parent)
+        if quota.parent is not None and by_name[quota.parent].namespaces:
+            expected = f"no namespaces: {quota.parent} is the parent of {quota.name}"
+            raise InvalidValueError("namespaces", by_name[quota.parent].namespaces, expected)
+
+
+def _check_one_queue_each(quotas: Iterable[Quota]) -> None:
+    queue_of: dict[str, Quota] = {}
+    for quota in quotas:
+        for namespace in dict.fromkeys(quota.namespaces) if quota.is_queue else ():
+            other = queue_of.setdefault(namespace, quota)
+            if other is not quota:
+                expected = f"one queue for the namespace {namespace!r}: {other.name} is another"
+                raise InvalidValueError(
+                    "namespaces", quota.namespaces, f"{expected} than {quota.name}"
+                )

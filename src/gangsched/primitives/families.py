@@ -4,7 +4,8 @@ Rules:
   R1  a family starts together: of the children of each group of groups as many as it wants, and
       any other child as a whole or not at all;
   R2  what is wrong with a family holds all of it, with a reason that names the group;
-  R3  priority, timeout and preemption policy are one for all: those of the root, if it states them.
+  R3  priority, queue, timeout and preemption policy are one for all: those of the root, if it
+      states them.
 
 Source: CompositePodGroup (KEP-6012).
 """
@@ -25,7 +26,7 @@ __all__ = ["AWAITS_GROUPS", "bundle_problem", "family_problem", "family_tree", "
 AWAITS_GROUPS: Final = "waiting for pod group"
 """How a reason begins that names another group, which has to start together with one."""
 
-_OF_ALL: Final = ("priority", "schedule_timeout", "preemption_policy")
+_OF_ALL: Final = ("priority", "queue", "schedule_timeout", "preemption_policy")
 _MOST_LEVELS: Final = 16
 """The most groups of groups above a group; a deeper tree is held, and not walked."""
 

@@ -4,7 +4,8 @@ Rules:
   R1  a recipe has every argument of the preset but the plugins; one that is not given has its
       default. So a default that changes later does not change what the recipe makes. The form of an
       argument follows from its type;
-  R2  a recipe that was written is read back as an equal one;
+  R2  a recipe that was written is read back as an equal one. One of an earlier version may lack
+      fields that an option has by now: ``_LATER``;
   R3  a recipe may come from a file of unknown origin, so the work of one decision is bounded:
       ``MOST_STEPS``.
 """
@@ -23,6 +24,8 @@ from gangsched import presets
 from gangsched.errors import InvalidValueError
 from gangsched.model import FrozenMap, Resources
 from gangsched.options.levels import as_levels
+from gangsched.options.preemption import Preemption
+from gangsched.options.quota import Quota
 from gangsched.primitives.backoff import Backoff
 from gangsched.protocols import ClusterState
 from gangsched.run_times import AnnotatedRunTimes, RunTimes
@@ -69,6 +72,11 @@ _LEVELS: Final[Form[Any]] = Form(
 )
 _WRITABLE: Final[Mapping[object, type[Any]]] = {RunTimes: AnnotatedRunTimes}
 """By the type of an option, the one class of it that a recipe can have."""
+_LATER: Final[Mapping[object, tuple[str, ...]]] = {
+    Preemption: ("reclaim",),
+    Quota: ("parent", "nominal", "borrow", "lend", "weight", "reclaim_from"),
+}
+"""By the class of an option, the fields that recipes of earlier versions lack."""
 _FORMS: Final[Mapping[object, Form[Any]]] = {
     bool: BOOL,
     int: INT,
@@ -92,7 +100,8 @@ def _form(name: str, kind: Any) -> Form[Any]:
     kind = _WRITABLE.get(kind, kind)
     if has(kind):
         fields = get_type_hints(kind)
-        return Record(kind, whole=True, **{n: _form(n, of) for n, of in fields.items()}).form
+        forms = {n: _form(n, of) for n, of in fields.items()}
+        return Record(kind, _LATER.get(kind, ()), whole=True, **forms).form
     return choice(kind) if issubclass(kind, enum.Enum) else _FORMS[kind]
 
 

@@ -30,7 +30,7 @@ __all__ = ["GANG", "read_gang"]
 GANG: Final = ("simulation.gangsched.io/v1alpha1", "Gang")
 """Version and kind."""
 
-_SPEC: Final = ("roles", "topology", "restart", "spares", "template")
+_SPEC: Final = ("roles", "topology", "restart", "spares", "queue", "template")
 _ROLE: Final = ("count", "minimum", "requests", "roles", "topology", "restart")
 _TOPOLOGY: Final = tuple(each.name for each in fields(Topology))
 _RESTART: Final = ("max_restarts", "backoff", "longest_backoff", "repair")
@@ -56,6 +56,7 @@ def read_gang(manifest: Manifest) -> Iterator[PodGroupAdded | PodAdded]:
             topology=_topology(spec["topology"]),
             restart=_restart(spec["restart"]),
             spares=spec["spares"].whole(least=0, most=MOST_PODS) if spec["spares"].given else 0,
+            queue=spec["queue"].name() if spec["queue"].given else None,
             priority=template.priority,
             created_at=manifest.at,
         )

@@ -11,13 +11,15 @@ Laws of restarts:
   R3  restarts are counted one by one, up to the limit of the policy and not beyond;
   R4  the members that are left are evicted.
 
-Laws of quotas:
+Laws of quotas, which are about ``hard``. A regular pod is like a group of one. A quota counts what
+is in its namespaces, what names it as its queue, and what the quotas below it count:
   Q1  the groups that have started never have more than a quota allows. Of each its
       ``min_resources`` count, or else the least that its minimum of members requests;
   Q2  no group waits for a quota that has enough left. What is left is underestimated: all groups
-      that are not refused count with the most that they requested, whether they are charged or not;
-  Q3  no member is bound that makes the members of groups hold more than a quota allows. All of them
-      count that are on nodes or being bound, elastic and terminating ones included.
+      that are not refused count with the most that they requested, whether they are charged or not.
+      A group in a queue with ``nominal`` is left out: its queue may lack what it could borrow;
+  Q3  no pod is bound that makes pods hold more than a quota allows. All of them count that are on
+      nodes or being bound, elastic and terminating ones included.
 
 R4 and Q1 to Q3 depend on what the scheduler knows: it cannot count a pod whose bind it does not
 know of. So they hold where no event and no answer is lost or late.
@@ -54,6 +56,9 @@ __all__ = ["QuotaLaw", "RestartLaw"]
 
 _Part: TypeAlias = tuple[GroupKey, str]
 """A group, and the path of a copy in it; ``""`` for the group itself."""
+_Owner: TypeAlias = str
+"""What a quota counts: the key of a group, or ``pod:`` and the UID of a regular pod."""
+_REGULAR = "pod:"
 
 _WATCHED = "a run; call watch before it begins"
 
@@ -192,7 +197,7 @@ class RestartLaw:
 
 @final
 class QuotaLaw:
-    """Checks the laws of quotas while a workload is run.
+    """Checks the laws of quotas, which are about ``hard``, while a workload is run.
 
     Pass it to the simulator as an observer, and call ``watch`` before the run. No event and no
     answer may be lost or late. The requests of the members of a group must not change between its
@@ -206,7 +211,8 @@ class QuotaLaw:
         self._quotas = tuple(quotas)
         self._run: _Run | None = None
         self._started: dict[GroupKey, Resources] = {}
-        self._most: dict[GroupKey, Resources] = {}
+        self._most: dict[_Owner, Resources] = {}
+        self._counted: dict[_Owner, frozenset[str]] = {}
         self._restarting: set[GroupKey] = set()
         self._binding: dict[PodUID, None] = {}
 
@@ -251,28 +257,28 @@ class QuotaLaw:
             AssertionError: Q1 or Q2 is broken.
         """
         self._binding.clear()  # no answer is late
-        groups: dict[GroupKey, list[Pod]] = {}
+        owners: dict[_Owner, list[Pod]] = {}
         for pod in self._cluster.pods():
-            key = _group_of(pod)
-            if key is not None and not pod.is_finished:
-                groups.setdefault(key, []).append(pod)
-        for key, pods in groups.items():
+            if not pod.is_finished:
+                owners.setdefault(_owner_of(pod), []).append(pod)
+        for key, pods in owners.items():
             self._most[key] = _larger(self._most.get(key, NOTHING), self._needed(key, pods))
+            self._count(key, pods)
         for quota in self._quotas:
-            shared = {key: pods for key, pods in groups.items() if _shares(quota, key)}
+            shared = {key: pods for key, pods in owners.items() if self._shares(quota, key)}
             self._check_started(quota, shared)
-        self._check_waits(groups, now)
+        self._check_waits(owners, now)
 
     # Inside ---------------------------------------------------------------------------------
 
-    def _check_started(self, quota: Quota, groups: Mapping[GroupKey, Sequence[Pod]]) -> None:
+    def _check_started(self, quota: Quota, owners: Mapping[_Owner, Sequence[Pod]]) -> None:
         """Check Q1."""
         running = [
             key
-            for key, pods in groups.items()
+            for key, pods in owners.items()
             if key in self._started and any(pod.node_name is not None for pod in pods)
         ]
-        over = _exceeded(quota, [self._started[key] for key in running])
+        over = _exceeded(quota, [self._started[GroupKey(key)] for key in running])
         if over:
             raise AssertionError(
                 f"quota {quota.name} is exceeded: {', '.join(running)} have {over}"
@@ -281,47 +287,78 @@ class QuotaLaw:
     def _check_binds(self, binds: Sequence[PodUID]) -> None:
         """Check Q3."""
         self._binding.update(dict.fromkeys(binds))
-        held: dict[GroupKey, list[Resources]] = {}
-        bound: set[GroupKey] = set()
+        held: dict[_Owner, list[Resources]] = {}
+        bound: set[_Owner] = set()
         for pod in self._cluster.pods():
-            key = _group_of(pod)
+            key = _owner_of(pod)
             is_held = pod.node_name is not None or pod.uid in self._binding
-            if key is None or pod.is_finished or not is_held:
+            if pod.is_finished or not is_held:
                 continue
+            self._count(key, [pod])
             held.setdefault(key, []).append(pod.requests)
             if pod.uid in binds:
                 bound.add(key)
         for quota in self._quotas:
-            if not any(_shares(quota, key) for key in bound):
+            if not any(self._shares(quota, key) for key in bound):
                 continue
-            shared = [each for key, some in held.items() if _shares(quota, key) for each in some]
+            shared = [e for key, some in held.items() if self._shares(quota, key) for e in some]
             over = _exceeded(quota, shared)
             if over:
                 raise AssertionError(
                     f"quota {quota.name} is exceeded by the bind of {', '.join(binds)}: {over}"
                 )
 
-    def _check_waits(self, groups: Mapping[GroupKey, Sequence[Pod]], now: float) -> None:
+    def _check_waits(self, owners: Mapping[_Owner, Sequence[Pod]], now: float) -> None:
         """Check Q2."""
-        waiting = [key for key in groups if self._is_refused(key)]
-        charged = {*groups, *self._restarting} - {*waiting}
+        waiting = [key for key in owners if self._is_refused(key)]
+        charged = {*owners, *self._restarting} - {*waiting}
         for key in waiting:
-            spec = self._cluster.pod_group(key)
-            if spec is not None and spec.bundle:
-                continue  # it is charged together with others
-            for quota in _of(self._quotas, key):
-                others = [self._most.get(each, NOTHING) for each in charged if _shares(quota, each)]
-                if _exceeded(quota, [self._needed(key, groups[key]), *others]):
+            spec = self._cluster.pod_group(GroupKey(key))
+            quotas = [quota for quota in self._quotas if self._shares(quota, key)]
+            if (spec is not None and spec.bundle) or any(q.nominal is not None for q in quotas):
+                continue  # it is charged together with others, or may borrow
+            for quota in quotas:
+                others = [self._most.get(e, NOTHING) for e in charged if self._shares(quota, e)]
+                if _exceeded(quota, [self._needed(key, owners[key]), *others]):
                     break
             else:
+                named = key if key.startswith(_REGULAR) else f"group {key}"
                 raise AssertionError(
-                    f"group {key} waits at {format_instant(now)} for a quota that has enough left"
+                    f"{named} waits at {format_instant(now)} for a quota that has enough left"
                 )
 
-    def _is_refused(self, key: GroupKey) -> bool:
+    def _is_refused(self, key: _Owner) -> bool:
         assert self._run is not None
-        why = self._run.scheduler.why(key, budget=0)
+        target = PodUID(key.removeprefix(_REGULAR)) if key.startswith(_REGULAR) else GroupKey(key)
+        why = self._run.scheduler.why(target, budget=0)
         return isinstance(why, NotAdmitted) and why.reason.startswith(EXCEEDED)
+
+    def _shares(self, quota: Quota, key: _Owner) -> bool:
+        """Return whether a quota counts an owner; of one without pods, whether it did. O(1)."""
+        return quota.name in self._counted.get(key, ())
+
+    def _count(self, key: _Owner, pods: Sequence[Pod]) -> None:
+        """Note which quotas count an owner with these pods."""
+        by_name = {quota.name: quota for quota in self._quotas}
+        namespace, queue = pods[0].namespace, self._queue_of(key, pods)
+        names = [queue] if queue in by_name else list[str]()
+        for quota in self._quotas:
+            if namespace in quota.namespaces and not (quota.is_queue and queue is not None):
+                names.append(quota.name)
+        for name in names:  # which grows
+            parent = by_name[name].parent
+            if parent is not None and parent not in names:
+                names.append(parent)
+        self._counted[key] = frozenset(names)
+
+    def _queue_of(self, key: _Owner, pods: Sequence[Pod]) -> str | None:
+        """Return the queue that the root of a group names, else the group, else a member."""
+        queue = min((pod.queue for pod in pods if pod.queue is not None), default=None)
+        spec = self._cluster.pod_group(GroupKey(key))
+        while spec is not None:
+            queue = queue if spec.queue is None else spec.queue
+            spec = None if spec.parent is None else self._cluster.pod_group(spec.parent)
+        return queue
 
     def _least(self, key: GroupKey) -> Resources:
         """Return what a group is charged at least."""
@@ -336,9 +373,9 @@ class QuotaLaw:
         least = {n: sorted(pod.requests.get(n, 0) for pod in pods)[:minimum] for n in names}
         return Resources.from_milli({name: sum(each) for name, each in least.items()})
 
-    def _needed(self, key: GroupKey, pods: Iterable[Pod]) -> Resources:
+    def _needed(self, key: _Owner, pods: Iterable[Pod]) -> Resources:
         """Return what a group with these pods is charged at most."""
-        spec = self._cluster.pod_group(key)
+        spec = self._cluster.pod_group(GroupKey(key))
         if spec is not None and spec.min_resources:
             return spec.min_resources
         return sum((pod.requests for pod in pods), NOTHING)
@@ -346,6 +383,7 @@ class QuotaLaw:
     def _forget(self, key: GroupKey) -> None:
         self._started.pop(key, None)
         self._most.pop(key, None)
+        self._counted.pop(key, None)
         self._restarting.discard(key)
 
     @property
@@ -365,14 +403,6 @@ def _exceeded(quota: Quota, given: Sequence[Resources]) -> str:
     return ""
 
 
-def _of(quotas: Iterable[Quota], key: GroupKey) -> list[Quota]:
-    return [quota for quota in quotas if _shares(quota, key)]
-
-
-def _shares(quota: Quota, key: GroupKey) -> bool:
-    return key.partition("/")[0] in quota.namespaces
-
-
 def _larger(one: Resources, other: Resources) -> Resources:
     names = {*one, *other}
     return Resources.from_milli({n: max(one.get(n, 0), other.get(n, 0)) for n in names})
@@ -381,6 +411,10 @@ def _larger(one: Resources, other: Resources) -> Resources:
 def _group_of(pod: Pod) -> GroupKey | None:
     claim = membership(pod)
     return None if claim is None else claim.group
+
+
+def _owner_of(pod: Pod) -> _Owner:
+    return _group_of(pod) or f"{_REGULAR}{pod.uid}"
 
 
 def _on_nodes(cluster: ClusterState, key: GroupKey, path: str = "") -> set[PodUID]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar, cast, final
 
 from attrs import NOTHING as REQUIRED
@@ -254,11 +254,20 @@ class Record(Generic[T]):
 
     Args:
         kind: The attrs class.
-        whole: Whether fields with their default value are written too.
+        later: Fields that data of earlier versions lacks, which are then read as their default.
+        whole: Whether fields with their default value are written too; then all have to be read.
         forms: The form of each field.
     """
 
-    def __init__(self, kind: type[T], /, *, whole: bool = False, **forms: Form[Any]) -> None:
+    def __init__(
+        self,
+        kind: type[T],
+        later: Collection[str] = (),
+        /,
+        *,
+        whole: bool = False,
+        **forms: Form[Any],
+    ) -> None:
         self.kind = kind
         self.forms: Mapping[str, Form[Any]] = forms
         # cast: type[T] cannot be declared to be an attrs class
@@ -269,7 +278,8 @@ class Record(Generic[T]):
         for name, default in self._defaults.items():
             if whole or default is REQUIRED or not isinstance(default, plain):
                 self._defaults[name] = REQUIRED
-                self._required.append(name)
+                if name not in later:
+                    self._required.append(name)
         self.form: Form[T] = Form(self.write, self.read)
 
     def write(self, value: T) -> dict[str, Any]:

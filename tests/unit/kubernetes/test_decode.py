@@ -25,6 +25,7 @@ from gangsched.kubernetes._decode import (
 from gangsched.kubernetes._events import UnexpectedAnswer
 from gangsched.manifests.pod_annotations import HELD_ANNOTATIONS
 from gangsched.manifests.pod_topologies import ASKING
+from gangsched.manifests.queues import QUEUE
 from gangsched.membership import membership
 from gangsched.model import Node, PodPhase
 from gangsched.resources import FrozenMap
@@ -201,6 +202,10 @@ def _meta(**changes: object) -> Document:
     return document
 
 
+def _queued(queue: str) -> Document:
+    return {"metadata": _meta(labels={QUEUE: queue})["metadata"]}
+
+
 def _status(**changes: object) -> Document:
     return {**pod("w-1"), "status": changes}
 
@@ -222,6 +227,10 @@ LENIENT: dict[str, Any] = {"tolerations": [{"operator": "Exists", "value": "x"}]
         (pod(), _meta(namespace="other")),
         (pod(), _meta(labels=None)),
         (pod(), _meta(labels={"a": None})),
+        *((pod(), _meta(labels={QUEUE: queue})) for queue in ("a", "", None)),
+        (_meta(labels={QUEUE: "b"}), pod()),
+        (pod(nodeName="n1"), {**pod("w-1", nodeName="n1"), **_queued("")}),
+        ({**pod("w-1", nodeName="n1"), **_queued("")}, pod(nodeName="n1")),
         (pod(), _meta(annotations={"scheduling.k8s.io/group-name": "g"})),
         (pod(), _meta(ownerReferences=[{"name": "job", "uid": "u", "kind": "Job"}])),
         (pod(), _meta(ownerReferences=[{"name": ""}])),

@@ -40,6 +40,7 @@ from gangsched.kubernetes._decode import PodDecoder
 from gangsched.kubernetes._recorder import EventRecorder
 from gangsched.kubernetes._reflector import Delta
 from gangsched.kubernetes._requests import Requests
+from gangsched.manifests.queues import QUEUE
 from gangsched.membership import membership
 from gangsched.metrics import Metrics
 from gangsched.model import Pod, PodGroup
@@ -53,6 +54,7 @@ from support.stepped_loop import on_a_stepped_loop
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
+GPU: Final = "nvidia.com/gpu"
 EVENTS: Final = "/apis/events.k8s.io/v1/events"
 
 
@@ -201,6 +203,52 @@ async def test_gang_that_is_gated_as_a_whole_has_no_event() -> None:
         await until(lambda: api.watchers.get(PODS))
         await asyncio.sleep(30.0)
     assert events(api) == []
+
+
+# Quotas and queues ------------------------------------------------------------------------------
+
+
+def with_quotas(**quota: Any) -> Settings:
+    row = {"name": "team", **quota}
+    return read_settings({"leaderElection": {"leaderElect": False}, "quotas": [row]})
+
+
+@on_a_loop
+async def test_regular_pod_that_waits_for_a_quota_says_so_until_another_one_ends() -> None:
+    api = MemoryApi()
+    api.put(NODES, node_json("n", gpu=9))
+    api.put(PODS, pod_json("first", nodeName="n"))
+    settings = with_quotas(namespaces=["default"], hard={GPU: 1})
+    said = f"exceeded quota team: requested {GPU}=1, used {GPU}=1, limited {GPU}=1"
+    async with asyncio.timeout(HANG), running(api, settings):
+        api.put(PODS, pod_json("second"))
+        await until(lambda: conditions(api, PODS, "default/second") == [said])
+        await until(lambda: failures(api) == {"second": said})
+        api.remove(PODS, "default/first")
+        await until(lambda: api.pods()["default/second"])
+
+
+@pytest.mark.parametrize("queue", ["other", "team"])
+@on_a_loop
+async def test_pods_in_a_queue_that_does_not_exist_are_held_with_the_reason(queue: str) -> None:
+    api = MemoryApi()
+    api.put(NODES, node_json("n", gpu=9))
+    for name, group in (("single", None), ("g-0", "g")):
+        pod = pod_json(name, group=group)
+        pod["metadata"]["labels"] = {} if group else {QUEUE: queue}
+        api.put(PODS, pod)
+    group_of_one = group_json("g", 1)
+    group_of_one["metadata"]["labels"] = {QUEUE: queue}
+    api.put(GROUPS, group_of_one)
+    said = ["queue other does not exist"]
+    async with asyncio.timeout(HANG), running(api, with_quotas(nominal={GPU: 4})):
+        if queue == "team":
+            await until(lambda: all_bound(api))
+            return
+        await until(lambda: conditions(api, PODS, "default/single") == said)
+        await until(lambda: conditions(api, PODS, "default/g-0") == said)
+        await until(lambda: conditions(api, GROUPS, "default/g") == said)
+        await until(lambda: failures(api) == dict.fromkeys(("single", "g-0"), said[0]))
 
 
 # Lapsed nominations, and victims that take long to terminate ------------------------------------

@@ -857,7 +857,7 @@ async def test_gang_that_waits_for_a_quota_is_not_said_to_start(
         gang(bare, "second", 2)
         answer = await asking.until("exceeded quota", "why", "second")
         assert "why: not admitted: exceeded quota team-a: requested" in answer
-        helps = "another gang of the quota team-a ends, or the quota is raised"
+        helps = "other pods of the quota team-a end, or the quota is raised"
         assert f"what would help: {helps}\n" in answer
         assert "starts now" not in answer
         gang(bare, "third", 3)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gangsched.cli import _kubectl
+from gangsched.manifests.queues import QUEUE
 from support.cluster_objects import (
     COMPOSITES,
     GROUPS,
@@ -31,6 +32,7 @@ PAGE = ROOT / "docs" / "how-to" / "troubleshoot-on-kubernetes.md"
 QUOTA = """
 quotas:
 - {name: research, namespaces: [default], hard: {nvidia.com/gpu: 6}}
+- {name: desk, nominal: {nvidia.com/gpu: 64}}
 """
 
 
@@ -112,6 +114,9 @@ SYMPTOMS: dict[str, Callable[[], MemoryApi]] = {
     "a parent: it does not exist": child,
     "1 of 2 can start": lambda: child(composite_json("tree", 2)),
     "exceeded quota": lambda: cluster(node_json("n"), gpu=4),
+    "queue lab does not exist": lambda: changed(
+        cluster(node_json("n")), GROUPS, "default/g", metadata={"labels": {QUEUE: "lab"}}
+    ),
     "is being restarted": restarted,
     "runs: 2 of 3 members hold nodes": with_a_further_member,
 }

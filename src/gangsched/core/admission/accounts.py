@@ -1,7 +1,7 @@
 """The quotas: what a gang may take beside those that hold nodes.
 
 Theory of operation. A quota counts what members of groups hold on nodes, elastic ones included; the
-mover tells ``QuotaLedger`` of it. A group with a member on a node is charged what its minimum needs
+mover tells ``Charges`` of it. A group with a member on a node is charged what its minimum needs
 if that is more, and fits: its other members will follow. A gang is asked when it is settled, and
 once more when its turn comes: another one may have taken what was left. It fits if what its minimum
 needs fits beside all others.
@@ -24,7 +24,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from copy import copy
 from operator import attrgetter
 from typing import TypeAlias, final
@@ -32,6 +33,8 @@ from typing import TypeAlias, final
 from gangsched.core.admission import restarts
 from gangsched.core.admission.lacking import lacking
 from gangsched.core.admission.largest import most
+from gangsched.core.admission.reclaim import is_possible
+from gangsched.core.records.charges import Charge
 from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Resources
@@ -45,25 +48,72 @@ from gangsched.resources import NOTHING
 
 __all__ = [
     "Allowance",
+    "ask_reclaiming",
     "ask_waiting",
     "charge",
     "denial",
     "kept_out",
     "note_kept_out",
     "note_left",
+    "problem",
+    "restore",
     "stop_waiting",
+    "targets",
 ]
 
 _Request: TypeAlias = tuple[str | None, Resources]
 """The role of a member, and what it requests."""
 
 
-def denial(state: State, gang: GangRecord) -> tuple[PodGroupInfo, str] | None:
+def restore(state: State, charges: Iterable[Charge], waiting: Iterable[tuple[str, str]]) -> None:
+    """Read what owners reserve, and which wait, once their pods are known. O(pods)."""
+    quotas = state.records.quotas
+    if not quotas.is_used:
+        return
+    for gang in state.records.gangs.values():
+        _place(state, gang)
+    quotas.restore(charges, waiting)
+    for owner in quotas.waiting:
+        waits = _gang_of(state, owner)
+        if waits is not None:
+            state.queue.note_turn(waits)
+
+
+def problem(state: State, gang: GangRecord) -> str:
+    """Return why a gang cannot be in the queue that it names; ``""`` if it can. O(members)."""
+    tree = state.records.quotas.tree
+    if not tree.has_queues:
+        return ""
+    queues = [_queue_of(gang, info) for info in gang.infos.values()] or [gang.pod.queue]
+    problems = [tree.problem(queue) for queue in queues]
+    return next((each for each in problems if each), "")
+
+
+def _place(state: State, gang: GangRecord) -> None:
+    quotas = state.records.quotas
+    for info in gang.infos.values():
+        quotas.place(info.key, info.namespace, _queue_of(gang, info))
+    for record in gang.members.values() if not gang.infos else ():
+        quotas.place(record.owner, record.pod.namespace, record.pod.queue)
+
+
+def _queue_of(gang: GangRecord, info: PodGroupInfo) -> str | None:
+    """Return the queue that the root states, else the group, else the first that a member names."""
+    for spec in (info.root, info.spec):
+        if spec is not None and spec.queue is not None:
+            return spec.queue
+    named = (record.pod.queue for record in _members(gang, info))
+    return min((queue for queue in named if queue is not None), default=None)
+
+
+def denial(state: State, gang: GangRecord) -> tuple[PodGroupInfo | None, str] | None:
     """Return the group that must wait for a quota, and why; None if none must. O(members).
 
     Once a root has what it wants, its other groups go by themselves: one may wait, another not.
     """
     ledger = state.records.quotas
+    if not gang.infos:
+        return _denial_of_pod(state, gang)
     pending = {record.info.key: record.info for record in gang.in_order() if record.info}
     apart = gang.is_tree and _has_its_minimum(state, gang)
     found: list[tuple[PodGroupInfo, str]] = []
@@ -71,12 +121,12 @@ def denial(state: State, gang: GangRecord) -> tuple[PodGroupInfo, str] | None:
         if not ledger.covers(info.key):
             continue
         if info.was_scheduled:
-            problem = _exceeded_again(state, gang, info)
+            why = _exceeded_again(state, gang, info)
         else:
-            problem = ledger.exceeded(_claims(state, gang, info))
-        if problem:
-            ledger.wait(info.key, problem)
-            found.append((info, problem))
+            why = ledger.exceeded(_claims(state, gang, info))
+        if why:
+            ledger.wait(info.key, why)
+            found.append((info, why))
             if not apart:
                 break
         else:
@@ -84,9 +134,50 @@ def denial(state: State, gang: GangRecord) -> tuple[PodGroupInfo, str] | None:
     return found[0] if found and (not apart or len(found) == len(pending)) else None
 
 
+def _denial_of_pod(state: State, gang: GangRecord) -> tuple[None, str] | None:
+    quotas = state.records.quotas
+    for record in gang.pending.values():
+        why = quotas.exceeded_by({record.owner: record.pod.requests})
+        if why:
+            quotas.wait(record.owner, why)
+            return None, why
+        quotas.stop_waiting(record.owner)
+    return None
+
+
+def targets(
+    state: State, gang: GangRecord, members: Iterable[PodRecord], *, is_whole: bool
+) -> list[tuple[str, Resources]]:
+    """Return what owners are charged once members start. O(members).
+
+    Args:
+        state: The state.
+        gang: The gang.
+        members: The members.
+        is_whole: Whether they are what the gang needs to start.
+    """
+    ledger = state.records.quotas
+    found: dict[str, Resources] = {}
+    starting = [info for info in gang.infos.values() if is_whole and not info.was_scheduled]
+    for info in starting:
+        found |= {key: ledger.target_of(key, each) for key, each in _claims(state, gang, info)}
+    more: dict[str, Resources] = {}
+    for record in members:
+        if record.info is None or record.info not in starting:
+            more[record.owner] = more.get(record.owner, NOTHING) + record.pod.requests
+    return [*found.items(), *((key, ledger.target(key, each)) for key, each in more.items())]
+
+
 def charge(state: State, gang: GangRecord) -> None:
     """Charge the groups that have members on nodes, or are being restarted; release the others."""
     ledger = state.records.quotas
+    _place(state, gang)
+    if not gang.pending:
+        stop_waiting(state, gang)
+    if gang in state.nominations.known:
+        return  # what its victims are about to give back is kept for it
+    if not gang.infos:
+        ledger.unreserve(gang.key)
     for info in gang.infos.values():
         if not ledger.covers(info.key):
             continue
@@ -119,37 +210,77 @@ def _returns(state: State, info: PodGroupInfo) -> bool:
 def ask_waiting(state: State) -> None:
     """Note the gangs that wait for a quota and fit by now, if a charge was returned.
 
-    Runtime complexity: O(n log n) for n groups that wait, and their members.
+    Runtime complexity: O(n log n) for n owners that wait, and their members.
     """
-    ledger, records = state.records.quotas, state.records
+    ledger = state.records.quotas
     if not ledger.take_returned():
         return
-    known = [records.registry.get(key) for key in ledger.waiting]
-    found = [info for info in known if info is not None]
-    found.sort(key=lambda info: (-_priority(state, info), info.created_at, info.uid))
-    ahead: list[tuple[GroupKey, Resources]] = []
-    for info in found:
-        gang = records.gang_of.get(info.key)
-        if gang is None or gang in state.call.touched:
-            continue  # another group of its bundle was asked about for both
-        if info.was_scheduled:
-            if not _exceeded_again(state, gang, info):
-                state.touch(gang)
-        else:
-            claims = _claims(state, gang, info)
-            if not ledger.exceeded([*ahead, *claims]):
-                ahead += claims
-                state.touch(gang)
+    waiting: dict[GangRecord, list[str]] = {}
+    for owner in ledger.waiting:
+        gang = _gang_of(state, owner)
+        if gang is not None:
+            waiting.setdefault(gang, []).append(owner)
+    ahead: list[tuple[str, Resources]] = []
+    for gang in state.queue.in_order(waiting):
+        for owner in waiting[gang]:
+            if gang not in state.call.touched:  # else another group was asked about for both
+                ahead += _ask(state, gang, owner, ahead)
 
 
-def _priority(state: State, info: PodGroupInfo) -> int:
-    gang = state.records.gang_of.get(info.key)
-    return info.priority if gang is None else gang.priority
+def ask_reclaiming(state: State) -> None:
+    """Note the gangs that may take back by now what others borrow, as something was charged.
+
+    Runtime complexity: O(gangs that wait for quotas + blocked demands), and O(queues around) for
+    each of their queues.
+    """
+    quotas, policy = state.records.quotas, state.settings.preemption
+    if policy is None or policy.reclaim is None:
+        return
+    known: dict[str, bool] = {}
+
+    def may(queue: str) -> bool:
+        if queue not in known:
+            known[queue] = is_possible(state, queue)
+        return known[queue]
+
+    lowest = min(state.records.priorities, default=math.inf)
+    for owner in quotas.waiting:
+        gang = _gang_of(state, owner)
+        if gang is not None and (lowest < gang.priority or may(quotas.queue_of(owner))):
+            state.touch(gang)
+    state.queue.wake_reclaiming(may, state.mark)
+
+
+def _ask(
+    state: State, gang: GangRecord, owner: str, ahead: Sequence[tuple[str, Resources]]
+) -> list[tuple[str, Resources]]:
+    """Note the gang of an owner if that fits beside what others ahead take; return what it takes.
+
+    Of a group that has started, members start one by one.
+    """
+    info = gang.infos.get(GroupKey(owner))
+    if info is not None and info.was_scheduled:
+        if not _exceeded_again(state, gang, info):
+            state.touch(gang)
+        return []
+    if info is None:
+        claims = [(owner, record.pod.requests) for record in gang.pending.values()]
+    else:
+        claims = _claims(state, gang, info)
+    if state.records.quotas.exceeded([*ahead, *claims]):
+        return []
+    state.touch(gang)
+    return claims
+
+
+def _gang_of(state: State, owner: str) -> GangRecord | None:
+    records = state.records
+    return records.gang_of.get(GroupKey(owner)) or records.gangs.get(owner)
 
 
 def stop_waiting(state: State, gang: GangRecord) -> None:
     """Note that a gang is not admitted for another reason, so it would take no quota. O(groups)."""
-    for key in gang.infos:
+    for key in gang.infos or [gang.key]:
         state.records.quotas.stop_waiting(key)
 
 
@@ -184,9 +315,13 @@ def note_kept_out(state: State, gang: GangRecord, members: Iterable[PodRecord]) 
 def note_left(state: State, gang: GangRecord) -> None:
     """Note that a gang left the queue: without a node it does not use what it was admitted for."""
     ledger = state.records.quotas
-    if ledger.is_used and any(
-        not i.scheduled and ledger.covers(i.key) for i in gang.infos.values()
-    ):
+    if not ledger.is_used:
+        return
+    if gang.infos:
+        left = any(not i.scheduled and ledger.covers(i.key) for i in gang.infos.values())
+    else:
+        left = not gang.on_nodes and ledger.covers(gang.key)
+    if left:
         ledger.note_returned()
 
 
@@ -204,9 +339,11 @@ class Allowance:
     def __init__(self, state: State, gang: GangRecord, *, starts: bool) -> None:
         self._ledger = state.records.quotas
         infos = gang.infos.values() if starts else ()
-        self._least = dict(_claim(state, gang, i) for i in infos if not i.was_scheduled)
-        self._more: dict[GroupKey, Resources] = {}
-        self._known: dict[tuple[GroupKey, Resources], bool] = {}
+        self._least: dict[str, Resources] = dict(
+            _claim(state, gang, i) for i in infos if not i.was_scheduled
+        )
+        self._more: dict[str, Resources] = {}
+        self._known: dict[tuple[str, Resources], bool] = {}
 
     def copy(self) -> Allowance:
         """Return another one of which as much was taken. O(groups)."""
@@ -247,7 +384,7 @@ def _members(gang: GangRecord, info: PodGroupInfo) -> Iterable[PodRecord]:
     return (record for record in gang.members.values() if record.info is info)
 
 
-def _claims(state: State, gang: GangRecord, info: PodGroupInfo) -> list[tuple[GroupKey, Resources]]:
+def _claims(state: State, gang: GangRecord, info: PodGroupInfo) -> list[tuple[str, Resources]]:
     """Return what a group, and those that start with it, need. O(members)."""
     if gang.is_tree and len({each.namespace for each in gang.infos.values()}) == 1:
         found = _family_claim(state, gang, info)

@@ -339,6 +339,7 @@ def due(state: State) -> None:
                 restarts.try_start(key, gone_at=_now, now=records.now, path=path)
             if not is_under_way(state, info):
                 records.quotas.release(key)  # nothing of it has been created again
+                records.quotas.forget(key)
 
 
 def _now(_until: float) -> float:

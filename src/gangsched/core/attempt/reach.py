@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gangsched.core.admission.reclaim import is_possible, may_give_way, may_yield, queue_of
 from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.queue.demand import Demand, Reach
 from gangsched.core.records.gang import GangRecord, PodRecord
@@ -37,7 +38,7 @@ def reach_of(state: State, gang: GangRecord, tried: Sequence[PodRecord]) -> Reac
     if not starting:
         evicts = all(r.pod.preemption_policy is not PreemptionPolicy.NEVER for r in unbound)
     evicts = evicts and any(may_evict(state, record) for record in tried)
-    return gang.priority, evicts
+    return Reach(gang.priority, evicts, queue_of(state, gang))
 
 
 def _may_displace(info: PodGroupInfo, unbound: Iterable[PodRecord]) -> bool:
@@ -63,13 +64,18 @@ def _is_met(gang: GangRecord) -> bool:
 
 
 def may_preempt(state: State, reach: Reach | None) -> bool:
-    """Return whether a pod on a node, or a nomination, has a lower priority. O(priorities)."""
+    """Return whether a gang of a reach may find victims, or a nomination to take.
+
+    Runtime complexity: O(priorities), and O(queues around) with reclaim.
+    """
     if reach is None:
         return False
-    below, evicts = reach
-    if evicts and any(priority < below for priority in state.records.priorities):
+    below = reach.below
+    if reach.evicts and any(priority < below for priority in state.records.priorities):
         return True
-    return any(each.priority < below for each in state.nominations)
+    if reach.evicts and reach.queue is not None and is_possible(state, reach.queue):
+        return True
+    return any(may_give_way(state, reach, n.gang, n.priority) for n in state.nominations)
 
 
 def helps(state: State, demand: Demand, slots: Sequence[int]) -> bool:
@@ -84,18 +90,18 @@ def helps(state: State, demand: Demand, slots: Sequence[int]) -> bool:
     # who has a domain for itself, or is in one that is wanted, may be on another node of it
     if demand.reads_pods or demand.reads_terms or state.records.tenancy.is_wanted:
         return True
-    below, records = reach[0], state.records
+    records, yields = state.records, may_yield(state, reach)
     with Trial(records) as trial:
         for slot in slots:
             lifted: list[Lifted] = [
                 record
                 for record in records.holders(slot)
-                if record.gang.priority < below or record.uid in records.terminating
+                if yields(record.gang) or record.uid in records.terminating
             ]
             lifted += [
                 hold
                 for each in state.nominations
-                if each.priority < below
+                if may_give_way(state, reach, each.gang, each.priority)
                 for hold in each.holds
                 if hold.slot == slot
             ]

@@ -35,7 +35,7 @@ from gangsched.core.state.spares import Spare
 from gangsched.model import GroupKey
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.group_info import HOLDING
-from gangsched.resources import NOTHING, Resources
+from gangsched.resources import Resources
 
 __all__ = ["Shown", "drop_lost", "keep_again", "review", "show", "withhold"]
 
@@ -124,7 +124,7 @@ def _drop(state: State, key: GroupKey, spare: Spare) -> None:
         del state.spares.known[key]
     state.records.drop(spare.hold)
     if spare.is_charged:
-        state.records.quotas.hold(key, spare.requests, NOTHING)
+        state.records.quotas.hold(key, spare.requests, -1)
 
 
 def _charge(state: State, gang: GangRecord, key: GroupKey) -> None:
@@ -132,9 +132,9 @@ def _charge(state: State, gang: GangRecord, key: GroupKey) -> None:
     quotas = state.records.quotas
     for spare in state.spares.known.get(key, ()):
         if spare.is_charged and gang.pending:
-            quotas.hold(key, spare.requests, NOTHING)
+            quotas.hold(key, spare.requests, -1)
         elif not spare.is_charged and not gang.pending:
-            quotas.hold(key, NOTHING, spare.requests)
+            quotas.hold(key, spare.requests, 1)
         spare.is_charged = not gang.pending
 
 

@@ -1,8 +1,9 @@
 """Eviction units: the pods and nominations that preemption may take together.
 
 Rules:
-  R1  a pod may be evicted if the priority of its gang is lower than the preemptor's, it holds a
-      node, and it is not terminating already;
+  R1  a pod may be evicted if the priority of its gang is lower than the preemptor's, or if its
+      queue may have to give something back (``reclaim``); if it holds a node, and is not
+      terminating already;
   R2  a gang is evicted as a whole, or it gives up what it can go on without: members beyond its
       minima, and surplus copies or children, each as a whole (``surplus``);
   R3  a nomination of a lower priority is a unit too; taking its capacity evicts no pod.
@@ -15,7 +16,9 @@ from typing import Final, final
 
 from attrs import define, evolve, field
 
+from gangsched.core.admission.reclaim import may_give_way, may_yield
 from gangsched.core.preemption.surplus import Extra, surplus
+from gangsched.core.queue.demand import Reach
 from gangsched.core.records.gang import GangRecord, by_seq
 from gangsched.core.records.trial import Lifted
 from gangsched.core.state import State
@@ -86,18 +89,19 @@ class EvictionUnit:
         return evolve(self, pods=len(taken), extras=extras, taken=taken)
 
 
-def eviction_units(state: State, below: int, besides: GangRecord) -> list[EvictionUnit]:
-    """Return the units of a lower priority than *below*. O(gangs), O(members) of few."""
+def eviction_units(state: State, reach: Reach, besides: GangRecord) -> list[EvictionUnit]:
+    """Return the units within a reach. O(gangs), O(members) of few."""
     found: list[EvictionUnit] = []
+    yields = may_yield(state, reach)
     for gang in state.records.gangs.values():
-        if gang is besides or not gang.on_nodes or gang.priority >= below:
+        if gang is besides or not gang.on_nodes or not yields(gang):
             continue
         if not gang.infos:
             _add_pod(gang, found)
         else:
             _add_gang(gang, found)
     for made in state.nominations:
-        if made.priority < below and made.gang is not besides:
+        if made.gang is not besides and may_give_way(state, reach, made.gang, made.priority):
             gang = made.gang
             unit = EvictionUnit(made.priority, 0, 0, gang.created_at, gang.seq, nomination=made)
             found.append(unit)

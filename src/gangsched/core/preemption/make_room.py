@@ -31,7 +31,9 @@ from typing import Any
 
 from attrs import evolve
 
+from gangsched.core.admission import accounts
 from gangsched.core.admission.lacking import lacking
+from gangsched.core.admission.reclaim import AccountTrial
 from gangsched.core.attempt.pending_members import split
 from gangsched.core.attempt.reach import helps, may_evict, may_preempt
 from gangsched.core.evaluation.pod_class import PodClass
@@ -55,7 +57,7 @@ from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.standing import by_key, least_needed, unmet
 
-__all__ = ["conclude", "preempts"]
+__all__ = ["conclude", "may_reclaim", "preempts", "reclaim"]
 
 
 def preempts(state: State, demand: Demand, slots: list[int] | None) -> bool:
@@ -91,20 +93,60 @@ def conclude(state: State, gang: GangRecord) -> None:
         state.call.errors.append(error)
 
 
-def _preempt(state: State, gang: GangRecord, demand: Demand, reach: Reach) -> None:
+def reclaim(state: State, gang: GangRecord) -> bool:
+    """Take back what others borrow for a gang that its accounts do not take; return whether.
+
+    It is tried once for each change of what is charged.
+    """
+    demand: Demand | None = gang.demand
+    if demand is None or not may_reclaim(state, gang, demand):
+        return False
+    assert demand.reach is not None
+    gang.reclaimed_at = state.records.quotas.version
+    try:
+        return _preempt(state, gang, demand, demand.reach)
+    except GangschedError as error:
+        state.call.errors.append(error)
+        return False
+
+
+def may_reclaim(state: State, gang: GangRecord, demand: Demand) -> bool:
+    """Return whether a gang that its accounts do not take may look for victims now."""
+    reach = demand.reach
+    if reach is None or reach.queue is None or not reach.evicts or gang.waiting:
+        return False
+    if gang in state.nominations.known or gang.reclaimed_at == state.records.quotas.version:
+        return False
+    return gang.no_plan_at != state.mark and may_preempt(state, reach)
+
+
+def _preempt(state: State, gang: GangRecord, demand: Demand, reach: Reach) -> bool:
     steps = _steps(state)
-    units = eviction_units(state, reach[0], gang)
-    if not reach[1]:
+    units = eviction_units(state, reach, gang)
+    if not reach.evicts:
         units = [unit for unit in units if unit.nomination is not None]
     for preemptor in _preemptors(state, gang, demand, steps):
-        plan = victim_search.find(state, preemptor, units)
+        trial = _accounts(state, reach, preemptor)
+        plan = victim_search.find(state, preemptor, units, trial)
         if steps.is_exhausted:
             _tell_exhausted(state, gang, steps, is_found=plan is not None)
         if plan is not None:
-            _carry_out(state, gang, preemptor, plan, reach[0])
+            _carry_out(state, gang, preemptor, plan, reach.below)
+            for owner, amounts in () if trial is None else trial.targets:
+                state.records.quotas.keep(owner, amounts)
             # the next gang of this demand may preempt too
             state.queue.unblock(demand)
-            return
+            return True
+    return False
+
+
+def _accounts(state: State, reach: Reach, preemptor: Preemptor) -> AccountTrial | None:
+    """Return the accounts as the search for victims sees them; None if it need not see them."""
+    if reach.queue is None:
+        return None
+    is_whole = preemptor.needed is not None and not preemptor.is_copy
+    targets = accounts.targets(state, preemptor.gang, preemptor.members, is_whole=is_whole)
+    return AccountTrial(state, reach, targets)
 
 
 def _steps(state: State) -> Steps:

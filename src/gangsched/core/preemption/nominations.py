@@ -32,10 +32,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from gangsched.core.admission.reclaim import may_give_way, queue_of
 from gangsched.core.attempt.pending_members import split
 from gangsched.core.attempt.reach import reach_of
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.placement.task import Task
+from gangsched.core.queue.demand import Reach
 from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.core.state.nominated import NominatedPod, Nomination
@@ -333,8 +335,10 @@ def _takes(state: State, nomination: Nomination, nominated: NominatedPod) -> boo
     slot, pod_class, table = nominated.hold.slot, nominated.pod_class, state.table
     assert pod_class is not None
     others = [each for each in state.nominations if each is not nomination]
-    above = [h for n in others if n.priority >= nomination.priority for h in n.holds]
-    below = [h for n in others if n.priority < nomination.priority for h in n.holds]
+    reach = Reach(nomination.priority, True, queue_of(state, nomination.gang))
+    lower = [n for n in others if may_give_way(state, reach, n.gang, n.priority)]
+    above = [hold for each in others if each not in lower for hold in each.holds]
+    below = [hold for each in lower for hold in each.holds]
     mark = table.point()
     try:
         for hold in below:

@@ -76,6 +76,11 @@ class Preemptor:
         if self.depends_on_pods:
             self._barred = self._unresolvable_for(members)
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is a surplus copy, and not what its gang needs to start."""
+        return self._copy is not None
+
     def _needs_one(self, members: Sequence[PodRecord]) -> bool:
         if self.needed is None:
             return True
@@ -121,6 +126,33 @@ class Preemptor:
         if domain == EVERYWHERE:
             return sum(minimum.shortfall() for minimum in self._minima)
         return sum(minimum.shortfall(domain) for minimum in self._minima)
+
+    def short_of(self) -> frozenset[str]:
+        """Return the resources of which nodes have too little free, whatever the others say.
+
+        If it is short of none alone, and still fits nowhere, it may lack any of them.
+
+        Runtime complexity: O(nodes x resources).
+        """
+        table, needed = self.state.table, sum(minimum.number for minimum in self._minima)
+        least: dict[int, int] = {}
+        for number, amount in (each for record in self.members for each in record.needs):
+            least[number] = min(amount, least.get(number, amount)) if amount else 0
+        found = set[int]()
+        for domain in self.domains:
+            slots = range(len(table.nodes)) if domain == EVERYWHERE else table.domains.slots(domain)
+            free = [table.state_of[slot].free for slot in slots if table.nodes[slot] is not None]
+            short = {
+                number
+                for number, amount in least.items()
+                if amount and sum(max(each[number], 0) // amount for each in free) < needed
+            }
+            if not short:
+                return frozenset(
+                    name for name, number in table.resources.items() if least.get(number)
+                )
+            found |= short
+        return frozenset(name for name, number in table.resources.items() if number in found)
 
     def most_by(self, needs: Needs) -> int:
         """Return how many of its pods one evicted pod may make fit, at the most. O(classes)."""

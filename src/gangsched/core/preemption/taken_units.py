@@ -4,13 +4,15 @@ Rules:
   R1  what is taken is a unit, with what was on nodes of it and not taken before. Of a gang that is
       evicted as a whole only what is in the domain, unless pods and capacity elsewhere matter;
   R2  while budgets are kept, no unit is taken that violates one;
-  R3  a pod is taken off its node once, and counts once for a budget, in however many units it is.
+  R3  with reclaim, no unit is taken that may not go now: see ``reclaim``;
+  R4  a pod is taken off its node once, and counts once for a budget, in however many units it is.
 """
 
 from __future__ import annotations
 
 from typing import final
 
+from gangsched.core.admission.reclaim import AccountTrial
 from gangsched.core.attempt.placing import Places
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.nodes.node_table import Needs
@@ -35,6 +37,7 @@ class TakenUnits:
         budgets: The disruption budgets, if there are any.
         keeps: Whether budgets are kept.
         slot: The one node on which the preemptor has to fit; None for all of the domain.
+        accounts: The accounts, with reclaim; None without.
 
     Attributes:
         taken: The units that were taken, in order, each with what was taken off nodes for it.
@@ -51,7 +54,9 @@ class TakenUnits:
         *,
         keeps: bool,
         slot: int | None,
+        accounts: AccountTrial | None = None,
     ) -> None:
+        self.accounts = accounts
         self.taken: list[Taken] = []
         self.places: Places | None = None
         self.gone: set[Lifted] = set()
@@ -61,6 +66,7 @@ class TakenUnits:
         self._kept_budgets = budgets if keeps else None
         self._slot = slot
         self._evicted: set[PodRecord] = set()
+        self._order: dict[EvictionUnit, int] = {}
         self._ratios: dict[Needs, int] = {}
         # the nodes on which it matters what is taken; None for all
         self._slots: frozenset[int] | None = None
@@ -85,11 +91,36 @@ class TakenUnits:
         pods = some if unit.elastic is not None else unit.taken
         evicted = [p for p in pods if isinstance(p, PodRecord) and p not in self._evicted]
         taken = (unit, some, evicted)
+        if not self._may_go(unit, evicted):
+            return
         if self._kept_budgets is not None and not self._kept_budgets.take(evicted):
             return
         self._lift(taken)
         self._preemptor.steps.count_pods(len(some))
         self.taken.append(taken)
+        self._order[unit] = len(self.taken)
+
+    def _may_go(self, unit: EvictionUnit, evicted: list[PodRecord]) -> bool:
+        if self.accounts is None or unit.gang is None or unit.nomination is not None:
+            return True
+        return self.accounts.may_take(unit.gang, evicted)
+
+    @property
+    def are_allowed(self) -> bool:
+        """Whether the units that are taken may go one after the other, as they were. O(pods)."""
+        accounts = self.accounts
+        if accounts is None:
+            return True
+        for _unit, _some, evicted in self.taken:
+            accounts.land(evicted)
+        allowed = True
+        for unit, _some, evicted in sorted(self.taken, key=self._when):
+            allowed = allowed and (not evicted or self._may_go(unit, evicted))
+            accounts.lift(evicted)
+        return allowed
+
+    def _when(self, taken: Taken) -> int:
+        return self._order.get(taken[0], 0)
 
     def take_again(self, taken: Taken) -> None:
         """Take off the nodes again what was put back. O(pods)."""
@@ -98,18 +129,26 @@ class TakenUnits:
             self._kept_budgets.take(taken[2])
 
     def _lift(self, taken: Taken) -> None:
-        _unit, some, evicted = taken
+        unit, some, evicted = taken
         self._trial.lift(some)
         self.gone.update(some)
         self._evicted.update(evicted)
+        if self.accounts is not None:
+            self.accounts.lift(evicted)
+            if unit.nomination is not None:
+                self.accounts.drop(unit.nomination.gang)
 
     def put_back(self, taken: Taken) -> None:
         """Put back what was taken off the nodes. O(pods)."""
-        _unit, some, evicted = taken
+        unit, some, evicted = taken
         self._trial.land(some)
         self._preemptor.steps.count_pods(len(some))
         self.gone.difference_update(some)
         self._evicted.difference_update(evicted)
+        if self.accounts is not None:
+            self.accounts.land(evicted)
+            if unit.nomination is not None:
+                self.accounts.keep(unit.nomination.gang)
         if self._kept_budgets is not None:
             self._kept_budgets.give_back(evicted)
 
@@ -139,6 +178,8 @@ class TakenUnits:
     def fits(self) -> bool:
         """Return whether the preemptor fits; if so, note where its pods go."""
         preemptor = self._preemptor
+        if self.accounts is not None and not self.accounts.fits():
+            return False
         if self._slot is not None:
             fits = preemptor.fits_on(self._slot)
             if fits is not None:

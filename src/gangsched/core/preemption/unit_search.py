@@ -19,20 +19,24 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import final
+from typing import Final, final
 
 from attrs import evolve
 
+from gangsched.core.admission.reclaim import AccountTrial
 from gangsched.core.nodes.domains import Domain
 from gangsched.core.preemption.disruption_budgets import DisruptionBudgets
 from gangsched.core.preemption.eviction_units import EvictionUnit
 from gangsched.core.preemption.pieces import CopyKey, Piece, rounds
 from gangsched.core.preemption.preemptor import Preemptor
 from gangsched.core.preemption.taken_units import TakenUnits
-from gangsched.core.preemption.victim_plan import Level, Taken, VictimPlan, cost_of, level_of
+from gangsched.core.preemption.victim_plan import Cost, Level, Taken, VictimPlan, cost_of, level_of
 from gangsched.core.records.trial import Trial
 
 __all__ = ["UnitSearch"]
+
+_FEW: Final = 8
+"""Up to so many units, all sets are tried if queues say who may go."""
 
 
 @final
@@ -48,8 +52,11 @@ class UnitSearch:
         *,
         keeps: bool = False,
         slot: int | None = None,
+        accounts: AccountTrial | None = None,
     ) -> None:
-        self._off = TakenUnits(preemptor, trial, domain, budgets, keeps=keeps, slot=slot)
+        self._off = TakenUnits(
+            preemptor, trial, domain, budgets, keeps=keeps, slot=slot, accounts=accounts
+        )
         self._preemptor = preemptor
         self._trial = trial
         self._budgets = budgets
@@ -70,6 +77,8 @@ class UnitSearch:
         do without some of them, so all up to that level are chosen from again. If it is one of
         nominations, as few priorities of pods as possible are chosen from.
         """
+        if self._off.accounts is not None and len(units) <= _FEW:
+            return self._run_all(units)
         below, here = self._first_enough(units, level_of)
         if not here:
             return None
@@ -78,7 +87,40 @@ class UnitSearch:
             below, here = self._first_enough([*below, *here], _level_of_pods)
         if below:
             self._choose_again([*below, *here])
-        return self._spare()
+        plan = self._spare()
+        return plan if self._off.are_allowed else None
+
+    def _run_all(self, units: Sequence[EvictionUnit]) -> VictimPlan | None:
+        """Try every set of units that may go one after the other; the cheapest is the plan.
+
+        Which units may go depends on those that went before, so taking one after the other may end
+        where another choice does not. O(2 to the power of the units).
+        """
+        seen: set[frozenset[EvictionUnit]] = set()
+        enough: list[tuple[Cost, int, list[EvictionUnit]]] = []
+
+        def explore(order: list[EvictionUnit]) -> None:
+            seen.add(frozenset(order))
+            if self._off.fits():
+                enough.append((cost_of(self._off.taken), len(enough), order))
+                return
+            for unit in units:
+                before = len(self._off.taken)
+                if unit not in order and frozenset([*order, unit]) not in seen:
+                    self._off.take(unit)
+                    if len(self._off.taken) > before:
+                        explore([*order, unit])
+                    self._off.undo(before)
+
+        explore([])
+        if not enough:
+            return None
+        for unit in min(enough)[2]:
+            self._off.take(unit)
+        if not self._off.fits():
+            return None  # the steps are spent
+        plan = self._spare(spares_gangs=False)  # who goes later may go because others went
+        return plan if self._off.are_allowed else None
 
     def _first_enough(
         self, units: Sequence[EvictionUnit], level: Callable[[EvictionUnit], Level]
@@ -233,11 +275,11 @@ class UnitSearch:
 
     # Sparing ------------------------------------------------------------------------------------
 
-    def _spare(self) -> VictimPlan | None:
+    def _spare(self, *, spares_gangs: bool = True) -> VictimPlan | None:
         """Put back every unit that can be spared, whole gangs first, and return the plan."""
         whole = sorted((each for each in self._off.taken if each[0].gangs), key=self._worth)
         mild = sorted((each for each in self._off.taken if not each[0].gangs), key=self._worth)
-        kept = self._victims_of(whole)
+        kept = self._victims_of(whole) if spares_gangs else whole
         ended = {unit.gang for unit, _some, _evicted in kept}
         # elastic members of a gang that ends are evicted with it
         alone = [e for e in mild if e[0].elastic is None or e[0].gang not in ended]

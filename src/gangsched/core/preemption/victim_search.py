@@ -29,6 +29,7 @@ from typing import Final, final
 
 from attrs import evolve
 
+from gangsched.core.admission.reclaim import AccountTrial
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
 from gangsched.core.preemption.disruption_budgets import DisruptionBudgets, disruption_budgets
 from gangsched.core.preemption.eviction_units import EvictionUnit
@@ -47,25 +48,38 @@ _ENOUGH_PLANS: Final = 2
 """The number of plans within different domains that are compared."""
 
 
-def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> VictimPlan | None:
-    """Return a plan that makes a preemptor fit; None if there is none.
+def find(
+    state: State,
+    preemptor: Preemptor,
+    units: Sequence[EvictionUnit],
+    accounts: AccountTrial | None = None,
+) -> VictimPlan | None:
+    """Return a plan that makes a preemptor fit, on nodes and accounts; None if there is none.
 
     Runtime complexity: O(gangs), O(pods of the gangs that are considered), and a placement for
     each set of victims that is tried. If V units of N are evicted, these are about V log N.
     """
     with Trial(state.records) as trial:
-        return _Finder(state, preemptor, trial).find(units)
+        if accounts is None:
+            return _Finder(state, preemptor, trial, None).find(units)
+        with accounts:
+            return _Finder(state, preemptor, trial, accounts).find(units)
 
 
 @final
 class _Finder:
     """The searches for one preemptor, in different places and with or without budgets."""
 
-    def __init__(self, state: State, preemptor: Preemptor, trial: Trial) -> None:
+    def __init__(
+        self, state: State, preemptor: Preemptor, trial: Trial, accounts: AccountTrial | None
+    ) -> None:
+        self._accounts = accounts
         self._state = state
         self._preemptor = preemptor
         self._trial = trial
         self._awaits: bool = preemptor.depends_on_pods or preemptor.depends_on_total
+        # what a victim gives back to an account may be used on any node
+        self._awaits |= accounts is not None and accounts.lacks_share
         self._ending: list[PodRecord] = []
 
     def find(self, units: Sequence[EvictionUnit]) -> VictimPlan | None:
@@ -77,10 +91,13 @@ class _Finder:
             if record.slot >= 0 and record.uid not in overdue
         ]
         self._ending.sort(key=by_seq)
-        self._trial.lift(self._ending)
+        self._lift(self._ending)
         preemptor.steps.count_pods(len(self._ending))
+        accounts = self._accounts
         places = preemptor.places(self._trial)
-        if places is not None:
+        if places is None and accounts is not None:
+            accounts.note_short_of(preemptor.short_of())
+        if places is not None and (accounts is None or accounts.fits()):
             return self._with_awaited(VictimPlan(places))
         if not units:
             return None
@@ -88,7 +105,7 @@ class _Finder:
         found: list[VictimPlan] = []
         for keeps in (True, False) if budgets is not None else (False,):
             found = self._in_domains(units, budgets, keeps=keeps)
-            if preemptor.one is not None:
+            if preemptor.one is not None and accounts is None:
                 most = min((plan.cost[0] for plan in found), default=(math.inf, True))
                 near = [unit for unit in units if level_of(unit) <= most]
                 found += self._on_nodes(near, budgets)
@@ -104,7 +121,7 @@ class _Finder:
         for domain, within in self._by_domain(units):
             if preemptor.steps.are_spent or len(found) == _ENOUGH_PLANS:
                 break
-            search = UnitSearch(preemptor, self._trial, domain, budgets, keeps=keeps)
+            search = self._search(domain, budgets, keeps=keeps)
             found += self._concluded(search, search.run(within))
         if preemptor.depends_on_pods and preemptor.domains != [EVERYWHERE]:
             # a pod outside of the domain may be in the way of the preemptor inside
@@ -112,9 +129,16 @@ class _Finder:
             least = min(kept, default=(math.inf, True))
             near = [unit for unit in units if level_of(unit) < least]
             for domain in preemptor.domains if near else ():
-                search = UnitSearch(preemptor, self._trial, domain, budgets, keeps=keeps)
+                search = self._search(domain, budgets, keeps=keeps)
                 found += self._concluded(search, search.run(near))
         return found
+
+    def _search(
+        self, domain: Domain, budgets: DisruptionBudgets | None, *, keeps: bool
+    ) -> UnitSearch:
+        return UnitSearch(
+            self._preemptor, self._trial, domain, budgets, keeps=keeps, accounts=self._accounts
+        )
 
     def _by_domain(
         self, units: Sequence[EvictionUnit]
@@ -134,6 +158,9 @@ class _Finder:
                     held[domain] += 1
                     within[domain][unit] = None
         order = sorted(domains, key=lambda domain: (-held[domain], str(domain)))
+        if self._accounts is not None and self._accounts.lacks_share:
+            for domain in order:  # what others give back is of use wherever they are
+                within[domain] |= dict.fromkeys(units)
         return [(domain, list(within[domain])) for domain in order]
 
     def _on_nodes(
@@ -198,17 +225,30 @@ class _Finder:
             if preemptor.steps.are_spent:
                 needed += part
                 continue
-            trial.land(part)
-            fitting = preemptor.places(trial)
+            self._land(part)
+            fitting = preemptor.places(trial) if self._takes_share() else None
             if fitting is not None:
                 places = fitting
                 back += part
                 continue
-            trial.lift(part)
+            self._lift(part)
             if len(part) == 1:
                 needed += part
             else:
                 half = len(part) // 2
                 parts += [part[half:], part[:half]]
-        trial.lift(back)
+        self._lift(back)
         return evolve(plan, places=places, awaited=needed)
+
+    def _lift(self, records: Sequence[PodRecord]) -> None:
+        self._trial.lift(records)
+        if self._accounts is not None:
+            self._accounts.lift(records)
+
+    def _land(self, records: Sequence[PodRecord]) -> None:
+        self._trial.land(records)
+        if self._accounts is not None:
+            self._accounts.land(records)
+
+    def _takes_share(self) -> bool:
+        return self._accounts is None or self._accounts.fits()

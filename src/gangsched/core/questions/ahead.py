@@ -17,14 +17,12 @@ Rules:
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final, final
 
 from gangsched.cluster_objects import claims_of_pods
 from gangsched.core.questions.expected_ends import ExpectedEnds
 from gangsched.core.reading.why import asked, why_group
-from gangsched.core.records.gang import GangRecord
 from gangsched.core.state import State
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
@@ -202,11 +200,7 @@ class Ahead:
         Runtime complexity: O((groups + active gangs) x log active gangs).
         """
         state = self.state
-        order_of = state.queue.order_of
-        keys = sorted(map(order_of, state.queue.active))
-
-        def ahead(gang: GangRecord) -> int:
-            return bisect_left(keys, order_of(gang))
+        ahead = state.queue.ahead()
 
         def reasons() -> dict[str, Why]:
             return {str(info.key): why_group(state, info, ahead) for info in self._groups()}

@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Final, final
 
 from gangsched.cluster_objects import ClusterObject
 from gangsched.core.queue.blocked import Blocked
-from gangsched.core.queue.by_account import ActiveGangs, Shares, turn_of
+from gangsched.core.queue.by_account import ActiveGangs, Shares, Turn, in_order
 from gangsched.core.queue.demand import Demand, Minimum, Reach
 from gangsched.core.records import Records
 from gangsched.core.records.gang import GangRecord, QueuePlace
@@ -35,6 +37,7 @@ _NOWHERE: Final = QueuePlace.NOWHERE  # a look-up in an enum is slow
 _ACTIVE: Final = QueuePlace.ACTIVE
 _BACKOFF: Final = QueuePlace.BACKOFF
 _PARKED: Final = QueuePlace.PARKED
+_NO_SHARE: Final = (0.0,)
 _MOST_VAIN: Final = 8
 """How often members that may only wait wake a demand while nothing else happens."""
 
@@ -46,7 +49,8 @@ class Queue:
     Args:
         records: Has the current step.
         sort: Returns the sort key of a gang.
-        share: Returns the share of the account of a gang; None if the order knows no accounts.
+        shares: How accounts compare; None if the order knows no accounts.
+        account_of: Returns the account of a gang, if it knows some.
 
     Attributes:
         earliest: No backoff ends before this instant.
@@ -58,15 +62,17 @@ class Queue:
         self,
         records: Records,
         sort: Callable[[GangRecord], tuple[Any, ...]],
-        share: Shares | None = None,
+        shares: Shares | None = None,
+        account_of: Callable[[GangRecord], str] = attrgetter("account"),
     ) -> None:
         self._records = records
         self._sort = sort
-        self._has_shares = share is not None
-        self._share: Shares = share or _equal
+        self._has_shares = shares is not None
+        self._account_of = account_of
+        self._shares: Shares = shares or Shares(_alone, _equal)
         self.preempts: Callable[[Demand, list[int] | None], bool] = lambda _demand, _slots: False
         self.is_within_bounds: Callable[[Demand], bool] = lambda _demand: True
-        self._active: ActiveGangs = ActiveGangs(self._share)
+        self._active: ActiveGangs = ActiveGangs(self._shares)
         self._backoff: list[tuple[float, int, GangRecord]] = []
         self.earliest: float = math.inf
         self._demands: dict[Hashable, Demand] = {}
@@ -87,7 +93,7 @@ class Queue:
         if place is _ACTIVE or place is _PARKED:
             key = self.key_of(gang)
             if self._has_shares:
-                account = self._records.account_of(gang.pod)
+                account = self._account_of(gang)
             there = (gang.place, gang.sort_key, gang.account)
             if before is demand and (place, key, account) == there:
                 return
@@ -126,9 +132,29 @@ class Queue:
         """Return the key by which a gang is sorted now."""
         return (*self._sort(gang), gang.seq)
 
-    def order_of(self, gang: GangRecord) -> tuple[Any, ...]:
-        """Return what gangs are ordered by: the share of the account, then the sort key."""
-        return turn_of(gang, self._share)
+    def note_turn(self, gang: GangRecord) -> None:
+        """Note where a gang that is not admitted is in the order, for ``in_order``. O(1)."""
+        gang.sort_key, gang.account = self.key_of(gang), self._account_of(gang)
+
+    def order_of(self, gang: GangRecord) -> Turn:
+        """Return what two gangs are compared by."""
+        return Turn(gang, self._shares)
+
+    def ahead(self) -> Callable[[GangRecord], int]:
+        """Return what counts the active gangs before one. O(n log n), then O(log n) for each."""
+        active = self.active
+        place = {id(gang): number for number, gang in enumerate(active)}
+        turns = [Turn(gang, self._shares) for gang in active]
+
+        def count(gang: GangRecord) -> int:
+            known = place.get(id(gang))
+            return bisect_left(turns, self.order_of(gang)) if known is None else known
+
+        return count
+
+    def in_order(self, gangs: Iterable[GangRecord]) -> Iterator[GangRecord]:
+        """Yield gangs in the order in which they are served. O(n log n)."""
+        return in_order(gangs, self._shares)
 
     def head(self) -> GangRecord | None:
         """Return the first active gang; None if none is active. Amortised O(log gangs)."""
@@ -159,7 +185,7 @@ class Queue:
             leader = demand.leader
             if leader is None or leader.place is not _ACTIVE or not demand.parked:
                 continue
-            first = demand.parked.first(self._share)
+            first = demand.parked.first(self._shares)
             if self.order_of(first) < self.order_of(leader):
                 demand.leader = None
                 self.put(leader, _PARKED, demand)
@@ -277,6 +303,22 @@ class Queue:
             if may_fit or self.preempts(demand, slots):
                 self.unblock(demand)
 
+    def wake_reclaiming(self, may: Callable[[str], bool], mark: tuple[float, int]) -> None:
+        """Wake the blocked demands whose queues may take something back by now.
+
+        Runtime complexity: O(blocked demands).
+
+        Args:
+            may: Returns whether a queue may.
+            mark: The current instant and event: an attempt that fails changes what is charged, too.
+        """
+        for demand in list(self._blocked):
+            reach = demand.reach
+            if reach is None or not reach.evicts or reach.queue is None:
+                continue
+            if may(reach.queue) and self._may_be_woken(demand, mark):
+                self.unblock(demand)
+
     def _may_be_woken(self, demand: Demand, mark: tuple[float, int] | None) -> bool:
         """Count a wake-up by members in attempts; return whether there were few at this mark.
 
@@ -339,7 +381,7 @@ class Queue:
             self.block(demand, is_tried=False)
             return
         while demand.parked:
-            gang = demand.parked.first(self._share)
+            gang = demand.parked.first(self._shares)
             if not gang.pending:  # one call lost its members too, and settles it after this one
                 self.put(gang, _NOWHERE)
                 continue
@@ -367,5 +409,9 @@ class Queue:
         return list(self._active)
 
 
-def _equal(_gang: GangRecord) -> float:
-    return 0.0
+def _alone(account: str) -> tuple[str, ...]:
+    return (account,)
+
+
+def _equal(_account: str, _gang: GangRecord) -> tuple[float, ...]:
+    return _NO_SHARE

@@ -1,111 +1,236 @@
-"""Gangs by account: accounts by their shares, and the gangs of one account by their sort keys.
+"""Gangs by account: a tournament among accounts, and within each the order of sort keys.
 
-An order that depends on usage gives each account a share, and the account with the smallest share
-goes first. So a change of usage moves one account, and none of its gangs has to be looked at. An
-order without shares has one account, with the empty name.
+Theory of operation. Accounts may be a tree: queues below queues. Among the accounts below one, the
+first is that with the smallest share; of equal shares, that whose first gang has the smallest sort
+key. So the first gang of all is found from the root down. A change of usage moves the accounts on
+one path, and none of their gangs has to be looked at. An order without shares has one account, with
+the empty name.
+
+Two gangs are compared where their paths part (``Turn``). That is no order of all gangs, since one
+is served after those of its account that are before it: ``in_order`` plays the tournament.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import heapq
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias, final
 
+from attrs import frozen
 from sortedcontainers import SortedKeyList
 
 from gangsched.core.records.gang import GangRecord
 from gangsched.errors import InternalError
 from gangsched.primitives.heap import PriorityHeap
 
-__all__ = ["ActiveGangs", "ParkedGangs", "Shares", "turn_of"]
+__all__ = ["ActiveGangs", "ParkedGangs", "Shares", "Turn", "in_order"]
 
-Shares: TypeAlias = Callable[[GangRecord], float]
-"""Returns the share of the account of a gang."""
+_Path: TypeAlias = tuple[str, ...]
 
 
-def turn_of(gang: GangRecord, share: Shares) -> tuple[Any, ...]:
-    """Return what gangs are ordered by: the share of the account, then the sort key."""
-    return (share(gang), *gang.sort_key)
+@final
+@frozen
+class Shares:
+    """How accounts compare.
+
+    Attributes:
+        path_of: Returns the names of an account and of all above it, the root first.
+        share: Returns the share of an account, given its first gang, as numbers that are compared
+            one after the other.
+        drift: Whether shares change as time passes. Then accounts are compared when they are read.
+    """
+
+    path_of: Callable[[str], _Path]
+    share: Callable[[str, GangRecord], tuple[float, ...]]
+    drift: bool = False
+
+
+@final
+class Turn:
+    """What two gangs are compared by: their shares where their accounts part, then sort keys."""
+
+    __slots__ = ("_gang", "_path", "_shares")
+
+    def __init__(self, gang: GangRecord, shares: Shares) -> None:
+        self._gang, self._shares = gang, shares
+        self._path: _Path = shares.path_of(gang.account)
+
+    def __lt__(self, other: Turn) -> bool:
+        share = self._shares.share
+        for one, another in zip(self._path, other._path, strict=False):
+            if one != another:
+                mine, its = share(one, self._gang), share(another, other._gang)
+                return bool((*mine, *self._gang.sort_key) < (*its, *other._gang.sort_key))
+        return bool(self._gang.sort_key < other._gang.sort_key)
+
+
+def in_order(gangs: Iterable[GangRecord], shares: Shares) -> Iterator[GangRecord]:
+    """Yield gangs in the order in which they are served if no share changes. O(n log n)."""
+    by_path: dict[_Path, list[GangRecord]] = {}
+    for gang in gangs:
+        by_path.setdefault(shares.path_of(gang.account), []).append(gang)
+    for each in by_path.values():
+        each.sort(key=_sort_key)
+    return _merged(by_path, 0, shares)
+
+
+def _merged(
+    by_path: dict[_Path, list[GangRecord]], depth: int, shares: Shares
+) -> Iterator[GangRecord]:
+    """Merge the gangs of accounts that have the same path down to a depth."""
+    below: dict[str, dict[_Path, list[GangRecord]]] = {}
+    for path, gangs in by_path.items():
+        if len(path) == depth:
+            return iter(gangs)
+        below.setdefault(path[depth], {})[path] = gangs
+    if len(below) == 1:
+        return _merged(by_path, depth + 1, shares)
+    parts = [(name, _merged(part, depth + 1, shares)) for name, part in below.items()]
+    return _played(parts, shares)
+
+
+def _played(parts: list[tuple[str, Iterator[GangRecord]]], shares: Shares) -> Iterator[GangRecord]:
+    heap: list[tuple[Any, int, GangRecord]] = []
+
+    def put(number: int) -> None:
+        name, gangs = parts[number]
+        first = next(gangs, None)
+        if first is not None:
+            key = (*shares.share(name, first), *first.sort_key)
+            heapq.heappush(heap, (key, number, first))
+
+    for number in range(len(parts)):
+        put(number)
+    while heap:
+        _key, number, first = heapq.heappop(heap)
+        yield first
+        put(number)
 
 
 @final
 class _Account:
-    __slots__ = ("gangs", "handle", "key", "name")
+    """An account with active gangs below; of a leaf they are in the heap, else its children."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.gangs: PriorityHeap[GangRecord] = PriorityHeap()
+    __slots__ = ("above", "handle", "heap", "key", "path")
+
+    def __init__(self, path: _Path, above: _Account | None) -> None:
+        self.path = path
+        self.above = above
+        self.heap: PriorityHeap[Any] = PriorityHeap()
         self.key: tuple[Any, ...] | None = None
         self.handle: Any = None
+
+    @property
+    def first(self) -> GangRecord:
+        found: Any = self.heap.peek()
+        while isinstance(found, _Account):
+            found = found.heap.peek()
+        gang: GangRecord = found
+        return gang
 
 
 @final
 class ActiveGangs:
     """The gangs that are tried, in queue order.
 
-    Invariant: an account is in the heap of accounts exactly while it has gangs, with its share and
-    the sort key of its first gang.
+    Invariant: an account is known exactly while it has gangs, and then it is in the heap of the
+    account above, with its share and the sort key of its first gang.
 
     Args:
-        share: Returns the share of the account of a gang.
+        shares: How accounts compare.
     """
 
-    def __init__(self, share: Shares) -> None:
-        self._share: Final = share
-        self._accounts: dict[str, _Account] = {}
-        self._order: PriorityHeap[_Account] = PriorityHeap()
+    def __init__(self, shares: Shares) -> None:
+        self._shares: Final = shares
+        self._root: _Account = _Account((), None)
+        self._accounts: dict[_Path, _Account] = {}
+        self._count = 0
 
     def add(self, gang: GangRecord) -> None:
-        """Add a gang. O(log gangs)."""
-        account = self._accounts.get(gang.account)
-        if account is None:
-            account = self._accounts[gang.account] = _Account(gang.account)
-        gang.handle = account.gangs.push(gang.sort_key, gang)
+        """Add a gang. O(depth x log gangs)."""
+        account = self._account(self._shares.path_of(gang.account))
+        gang.handle = account.heap.push(gang.sort_key, gang)
+        self._count += 1
         self._place(account)
 
     def remove(self, gang: GangRecord) -> None:
-        """Take a gang out. O(log gangs)."""
-        account = self._accounts[gang.account]
-        account.gangs.remove(gang.handle)
+        """Take a gang out. O(depth x log gangs)."""
+        account = self._accounts[self._shares.path_of(gang.account)]
+        account.heap.remove(gang.handle)
         gang.handle = None
+        self._count -= 1
         self._place(account)
 
     def first(self) -> GangRecord | None:
-        """Return the first gang; None without any. O(log gangs)."""
-        return self._order.peek().gangs.peek() if self._accounts else None
+        """Return the first gang; None without any. O(depth x log gangs).
+
+        If shares drift, it is O(active accounts).
+        """
+        if not self._count:
+            return None
+        return self._first_now(self._root) if self._shares.drift else self._root.first
+
+    def _first_now(self, account: _Account) -> GangRecord:
+        below = [each for each in account.heap if isinstance(each, _Account)]
+        if not below:
+            return account.first
+        firsts = [(each, self._first_now(each)) for each in below]
+        share = self._shares.share
+        return min(firsts, key=lambda one: (*share(one[0].path[-1], one[1]), *one[1].sort_key))[1]
 
     def used(self, account: str) -> None:
-        """Note that the share of an account has changed. O(log accounts)."""
-        known = self._accounts.get(account)
-        if known is not None:
-            self._place(known)
+        """Note that the share of an account has changed. O(depth x log accounts)."""
+        path = self._shares.path_of(account)
+        while path and path not in self._accounts:  # it has no active gangs, but others below may
+            path = path[:-1]
+        if path:
+            self._place(self._accounts[path])
+
+    def _account(self, path: _Path) -> _Account:
+        account = self._accounts.get(path)
+        if account is None:
+            above = self._account(path[:-1]) if len(path) > 1 else self._root
+            account = self._accounts[path] = _Account(path, above)
+        return account
 
     def _place(self, account: _Account) -> None:
-        if not len(account.gangs):
-            del self._accounts[account.name]
-            self._order.remove(account.handle)
-            return
-        key = turn_of(account.gangs.peek(), self._share)
-        if account.key is None:
-            account.handle = self._order.push(key, account)
-        elif account.key != key:
-            account.handle = self._order.rekey(account.handle, key)
-        account.key = key
+        """Put an account, and all above it, where their first gangs and shares belong."""
+        while account.above is not None:
+            above = account.above
+            if not len(account.heap):
+                del self._accounts[account.path]
+                if account.handle is not None:
+                    above.heap.remove(account.handle)
+            else:
+                key = self._key(account)
+                if account.key is None:
+                    account.handle = above.heap.push(key, account)
+                elif account.key != key:
+                    account.handle = above.heap.rekey(account.handle, key)
+                account.key = key
+            account = above
+
+    def _key(self, account: _Account) -> tuple[Any, ...]:
+        first = account.first
+        return (*self._shares.share(account.path[-1], first), *first.sort_key)
 
     def check(self) -> None:
         """Check the invariant. O(accounts)."""
-        if {id(account) for account in self._order} != set(map(id, self._accounts.values())):
+        below = [each for each in self._accounts.values() for each in each.heap]
+        placed = {id(each) for each in (*below, *self._root.heap) if isinstance(each, _Account)}
+        if placed != set(map(id, self._accounts.values())):
             raise InternalError("an account is in the queue without active gangs, or the reverse")
-        for account in self._accounts.values():
-            if account.key != turn_of(account.gangs.peek(), self._share):
-                raise InternalError(f"the account {account.name!r} has the turn {account.key}")
+        for account in () if self._shares.drift else self._accounts.values():
+            if account.key != self._key(account):
+                raise InternalError(f"the account {account.path} has the turn {account.key}")
 
     def __len__(self) -> int:
-        return sum(len(account.gangs) for account in self._accounts.values())
+        return self._count
 
     def __iter__(self) -> Iterator[GangRecord]:
         """Iterate in queue order. O(n log n)."""
-        found = [gang for account in self._accounts.values() for gang in account.gangs]
-        return iter(sorted(found, key=lambda gang: turn_of(gang, self._share)))
+        active = (each for account in self._accounts.values() for each in account.heap)
+        return in_order((each for each in active if isinstance(each, GangRecord)), self._shares)
 
 
 @final
@@ -131,12 +256,12 @@ class ParkedGangs:
         if not found:
             del self._accounts[gang.account]
 
-    def first(self, share: Shares) -> GangRecord:
+    def first(self, shares: Shares) -> GangRecord:
         """Return the first gang in queue order. O(accounts)."""
         firsts: list[GangRecord] = [gangs[0] for gangs in self._accounts.values()]
         if len(firsts) == 1:
             return firsts[0]
-        return min(firsts, key=lambda gang: turn_of(gang, share))
+        return next(in_order(firsts, shares))
 
     def by_account(self) -> Iterator[Iterator[GangRecord]]:
         """Yield the gangs of each account, in order."""

@@ -8,7 +8,7 @@ over nodes, so it is necessary for a placement; for members of one class it is e
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias, final
+from typing import Final, NamedTuple, TypeAlias, final
 
 from attrs import frozen
 
@@ -22,8 +22,20 @@ from gangsched.resources import NOTHING, Resources
 
 __all__ = ["Bounds", "Demand", "Minimum", "Reach"]
 
-Reach: TypeAlias = tuple[int, bool]
-"""The priority below which a gang preempts, and whether it may evict pods."""
+
+class Reach(NamedTuple):
+    """Whom a gang may preempt.
+
+    Attributes:
+        below: The priority below which it preempts.
+        evicts: Whether it may evict pods.
+        queue: On whose account; None if priority alone decides.
+    """
+
+    below: int
+    evicts: bool
+    queue: str | None = None
+
 
 Bounds: TypeAlias = Mapping[PodClass, int]
 """How many more pods of some classes plugins accept, on all nodes together."""

@@ -10,22 +10,27 @@ Rules:
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final, final
 
 from attrs import frozen
 
+from gangsched.core.admission.reclaim import owners_of
 from gangsched.core.reading.queue_view import SchedulingQueue
 from gangsched.core.reading.why import why_group, why_pod
+from gangsched.core.records.account_tree import Account, Share
 from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state import State
-from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
+from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, QuotaRow, RunningRow
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.families import family_tree
 from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.standing import least_needed
+from gangsched.resources import Resources
 
-__all__ = ["binding", "groups", "pending", "running"]
+__all__ = ["binding", "groups", "pending", "quotas", "running"]
 
 _PENDING: Final = frozenset(
     {MemberState.UNSCHEDULED, MemberState.WAITING, MemberState.GATED, MemberState.REFUSED}
@@ -69,6 +74,38 @@ def running(state: State) -> Listing[RunningRow]:
             key = record.uid if record.info is None else f"group {record.info.key}"
             bound.setdefault(key, []).append(record)
     return Listing(_running_row(records, state.records.now) for records in bound.values())
+
+
+def quotas(state: State) -> Listing[QuotaRow]:
+    """List the quotas, each before those below it. O(quotas x resources + gangs)."""
+    charges = state.records.quotas
+    pending: Counter[str] = Counter()
+    for gang in state.records.gangs.values():
+        for owner in owners_of(gang) if gang.pending or gang.waiting else ():
+            above = {each.name for one in charges.accounts_of(owner) for each in one.path}
+            pending.update(above)
+    return Listing(
+        _quota_row(state, account, pending[account.name]) for account in charges.tree.in_depth()
+    )
+
+
+def _quota_row(state: State, account: Account, pending: int) -> QuotaRow:
+    pool = {name: account.pool(name) for name in account.resources if account.pool(name)}
+    return QuotaRow(
+        name=account.name,
+        parent=account.quota.parent,
+        depth=len(account.names) - 1,
+        used=Resources.from_milli(account.used),
+        nominal=Resources.from_milli(pool) if account.has_part else None,
+        hard=account.quota.hard,
+        share=_as_number(account.share()),
+        past=_as_number(state.records.quotas.tree.share(account.name)),
+        pending=pending,
+    )
+
+
+def _as_number(share: Share) -> float:
+    return math.inf if share[0] else share[1]
 
 
 def groups(state: State) -> Listing[GroupRow]:

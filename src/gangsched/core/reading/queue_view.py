@@ -145,7 +145,7 @@ class SchedulingQueue:
     @property
     def unschedulable(self) -> tuple[QueueEntry, ...]:
         """The gangs that wait for an event: parked ones in queue order, then those kept out."""
-        parked = sorted(self._in(QueuePlace.PARKED), key=self._queue.order_of)
+        parked = self._queue.in_order(self._in(QueuePlace.PARKED))
         kept_out = [*self._in(QueuePlace.NOT_ADMITTED), *self._in(QueuePlace.NOMINATED)]
         return _entries([*parked, *kept_out])
 

@@ -18,7 +18,7 @@ from gangsched.core.reading.why import asked
 from gangsched.core.reservation import backfill
 from gangsched.core.state import State
 from gangsched.errors import UnknownPodError
-from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
+from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, QuotaRow, RunningRow
 from gangsched.model import GroupKey, PodGroup
 from gangsched.options.backfill import Reservation
 from gangsched.options.levels import Levels
@@ -80,6 +80,15 @@ class SchedulerView:
         """
         with self._call("groups"):
             return self._rows(lists.groups)
+
+    def quotas(self) -> Listing[QuotaRow]:
+        """Return the quotas with what is charged to them, each before those below it.
+
+        Changes nothing. At a prompt the answer is a table, and quotas below others are indented.
+        Runtime complexity: O(quotas x resources + gangs).
+        """
+        with self._call("quotas"):
+            return self._rows(lists.quotas)
 
     def tree(self, group: str | PodGroup) -> Tree:
         """Return how a group stands part by part: its copies of roles, and the groups below it.

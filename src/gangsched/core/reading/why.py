@@ -355,7 +355,6 @@ def _why_gang(
     state: State, gang: GangRecord, ahead: Ahead | None = None, group: str | None = None
 ) -> Why:
     """Return why the pending pods of a gang, or of a group of it, are not placed."""
-    ahead = ahead or (lambda each: _ahead(state, each))
     if gang.place is QueuePlace.NOT_ADMITTED:
         old = [restarts.awaited(state, gang, info) for info in gang.infos.values()]
         denial = gang.denial.removeprefix(waits_for(group or "", ""))  # for the others it waits
@@ -371,8 +370,8 @@ def _why_gang(
         leader: GangRecord | None = gang.demand.leader
         if gang.demand.blocked_at or leader is None:
             return NoNodeFits(failures, reason, member, tried_at, is_old)
-        return Queued(ahead(gang), leader.name, member)
-    return Queued(ahead(gang), None, member)
+        return Queued((ahead or state.queue.ahead())(gang), leader.name, member)
+    return Queued((ahead or state.queue.ahead())(gang), None, member)
 
 
 def _refused(gang: GangRecord, group: str | None) -> UnschedulableMember | None:
@@ -394,8 +393,3 @@ def _last_attempt(gang: GangRecord) -> tuple[str, float | None]:
         return reason, max(failed_at)
     # nothing else sets the time of a gang that has failed
     return reason, gang.queued_at if gang.failures else None
-
-
-def _ahead(state: State, gang: GangRecord) -> int:
-    order_of = state.queue.order_of
-    return sum(order_of(other) < order_of(gang) for other in state.queue.active)

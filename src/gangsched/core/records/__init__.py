@@ -19,16 +19,16 @@ from gangsched.core.nodes.hold import Hold
 from gangsched.core.nodes.marks import is_resident
 from gangsched.core.nodes.node_table import Needs, NodeTable
 from gangsched.core.nodes.views import NodeView
+from gangsched.core.records.charges import Charges
 from gangsched.core.records.current_call import CurrentCall
 from gangsched.core.records.gang import GangRecord, PodRecord
-from gangsched.core.records.quota_ledger import QuotaLedger
 from gangsched.core.records.tenancy import Tenancy
 from gangsched.cycle_state.pod_counts import KeptPodCounts
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.registry import PodGroupRegistry
 from gangsched.primitives.waiting import WaitingMap
-from gangsched.resources import NOTHING, Resources
+from gangsched.resources import Resources
 
 __all__ = ["OVER", "Guard", "NodesBySlot", "Records"]
 
@@ -67,7 +67,7 @@ class Records:
         selections: The selectors of known pods.
         sign: Returns what static plugins read of a node; see ``NodeTable.set``.
         call: What the current call has gathered; the mover adds to it.
-        quotas: Counts what members of groups hold; None for no quotas.
+        quotas: Counts what pods hold of quotas; None for no quotas.
         account_of: Returns the account on which a pod runs; its namespace by default.
 
     Attributes:
@@ -96,7 +96,7 @@ class Records:
         selections: Selections,
         sign: Callable[[Node], Hashable],
         call: CurrentCall,
-        quotas: QuotaLedger | None = None,
+        quotas: Charges | None = None,
         account_of: Callable[[Pod], str] = attrgetter("namespace"),
     ) -> None:
         self.call = call
@@ -104,7 +104,7 @@ class Records:
         self.selections: Selections = selections
         self._sign = sign
         self.account_of = account_of
-        self.quotas: QuotaLedger = QuotaLedger() if quotas is None else quotas
+        self.quotas: Charges = Charges() if quotas is None else quotas
         self.counts: KeptPodCounts = KeptPodCounts(NodesBySlot(self), carried)
         self.table = table
         self.tenancy: Tenancy = Tenancy(table)
@@ -203,6 +203,8 @@ class Records:
         record.gang.members[record.uid] = record
         record.needs = self.table.needs(record.pod.requests)
         record.account = self.account_of(record.pod)
+        if self.quotas.is_used:
+            self.quotas.join(record.owner, record.pod)
         self.selections.add(record.pod)
         if record.state is _UNSCHEDULED:
             record.gang.pending[record.uid] = record
@@ -261,6 +263,8 @@ class Records:
         del gang.members[record.uid]
         del self.pods[record.uid]
         self.selections.discard(record.uid)
+        if record.info is None:
+            self.quotas.forget(record.owner)
         self.attempt_floor = max(self.attempt_floor, record.attempt)
         if not self.pods:
             self.counts.clear()
@@ -352,10 +356,8 @@ class Records:
             del self.usage[record.account]
         if self.notes_used:
             self.call.used[record.account] = None
-        if record.info is not None and self.quotas.is_used:
-            requests = record.pod.requests
-            before, after = (NOTHING, requests) if sign > 0 else (requests, NOTHING)
-            self.quotas.hold(record.info.key, before, after)
+        if self.quotas.is_used:
+            self.quotas.hold(record.owner, record.pod.requests, sign)
 
     def used_by(self, account: str) -> Resources:
         """Return what the pods of an account hold. O(resources)."""

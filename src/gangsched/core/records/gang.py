@@ -52,6 +52,7 @@ class PodRecord:
         pod: The pod as the cluster showed it last.
         seq: Ascending in the order of arrival.
         account: On which account it runs.
+        owner: What is charged for it: its group, or of a regular pod the key of its gang.
         gang: The gang that it belongs to; a regular pod is a gang by itself.
         info: Its group; None for a regular pod.
         role: Its role in the group.
@@ -84,6 +85,7 @@ class PodRecord:
             "leaf",
             "needs",
             "node",
+            "owner",
         ),
         *("pod", "pod_class", "reason", "role", "round", "seq", "slot", "started_at", "state"),
         *("told", "uid"),
@@ -98,6 +100,7 @@ class PodRecord:
         self.seq = seq
         self.gang = gang
         self.info = info
+        self.owner: str = gang.key if info is None else info.key
         self.role = role
         self.leaf: str = gang.leaf_of(info, role)
         self.state = MemberState.GATED
@@ -158,6 +161,7 @@ class GangRecord:
             turn for ever.
         no_plan_at: When a plan of preemption lapsed at the instant at which it was made. It is not
             made again before an event.
+        reclaimed_at: What was charged when it looked for victims on behalf of its accounts last.
         refused: The member that found no node in the last attempt.
         reason: Why the last attempt failed; ``denial``: what keeps it out of the queue.
         untold: Why it was rejected in the current call, until its pods are told.
@@ -195,7 +199,17 @@ class GangRecord:
             "no_plan_at",
         ),
         *("on_nodes", "pending", "place", "problem"),
-        *("queued_at", "reason", "refused", "round", "seq", "sort_key", "span", "told_all"),
+        *(
+            "queued_at",
+            "reason",
+            "reclaimed_at",
+            "refused",
+            "round",
+            "seq",
+            "sort_key",
+            "span",
+            "told_all",
+        ),
         *("tree", "tried", "untold", "waiting"),
     )
 
@@ -226,6 +240,7 @@ class GangRecord:
         self.on_nodes = self.counted_priority = 0
         self.held_at = -1
         self.no_plan_at: tuple[float, int] | None = None
+        self.reclaimed_at = -1
         self.refused: UnschedulableMember | None = None
         self.reason: str = ""
         self.denial = self.told_all = self.untold = ""

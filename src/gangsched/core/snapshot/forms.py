@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from gangsched.core.records.charges import Charge
 from gangsched.core.records.gang import QueuePlace
-from gangsched.core.records.quota_ledger import Charge
 from gangsched.core.snapshot.kept_rows import (
     BackfillRow,
     NominatedPodRow,
@@ -273,6 +273,7 @@ SNAPSHOT: Final = Record(
     restarts=many(_RESTART.form),
     charges=many(_CHARGE.form),
     over_quota=many(row(STR, STR)),
+    past_usage=many(row(STR, STR, SECONDS, SECONDS)),
     gangs=many(_GANG.form),
     pods=many(_POD.form),
     waiting=many(_WAIT.form),

@@ -17,6 +17,7 @@ import math
 from itertools import pairwise
 from typing import Final
 
+from gangsched.core.admission import accounts
 from gangsched.core.intake.gangs import gang_of_group, grow_tree
 from gangsched.core.intake.seen import Seen, conflict, seen_as, spelled, wanted_state
 from gangsched.core.queue.gains import Gains
@@ -59,11 +60,11 @@ def read_into(state: State, rows: SnapshotRow) -> None:
             state.records.confirmed = set()
         _read_groups(state, rows)
         _read_restarts(state, rows)
-        _read_charges(state, rows)
         _read_pods(state, rows)
         _read_claims(state, rows)
         _read_waiting(state, rows)
         read_gangs(state, rows)
+        _read_charges(state, rows)
         state.table.gains.clear()
         state.call.pods_changed = state.call.pods_tried = False
         state.had_terms = state.records.counts.has_terms
@@ -164,14 +165,21 @@ def _read_restarts(state: State, rows: SnapshotRow) -> None:
 
 
 def _read_charges(state: State, rows: SnapshotRow) -> None:
-    """Read what groups reserve of quotas, and which wait for one; a quota may be gone since."""
-    known = state.records.registry._groups
+    """Read what owners reserve of quotas, and which wait for one; a quota may be gone since."""
+    records = state.records
+    owners = {*records.registry._groups, *(record.owner for record in records.pods.values())}
+    known = dict.fromkeys(owners)
     charged = each_once((charge.key for charge in rows.charges), "charges")
     waiting = pairs_once(rows.over_quota, "over_quota")
     for path, keys in (("charges", charged), ("over_quota", waiting)):
         for n, key in enumerate(keys):
             get(known, key, f"{path}[{n}]")
-    state.records.quotas.restore(rows.charges, waiting.items())
+    accounts.restore(state, rows.charges, waiting.items())
+    for name, resource, amount, at in rows.past_usage:
+        account = records.quotas.tree.by_name.get(name)
+        if account is not None and records.quotas.tree.history is not None:
+            account.past_at = at
+            account.past[resource] = amount
 
 
 def _read_claims(state: State, rows: SnapshotRow) -> None:

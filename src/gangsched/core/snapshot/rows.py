@@ -16,8 +16,8 @@ from typing import Any, final
 
 from attrs import frozen
 
+from gangsched.core.records.charges import Charge
 from gangsched.core.records.gang import QueuePlace
-from gangsched.core.records.quota_ledger import Charge
 from gangsched.core.snapshot.kept_rows import BackfillRow, NominationRow
 from gangsched.errors import PluginError
 from gangsched.events import Effect
@@ -219,7 +219,8 @@ class SnapshotRow:
     group_arrivals: int = 0
     restarts: tuple[RestartRow, ...] = ()
     charges: tuple[Charge, ...] = ()
-    over_quota: tuple[tuple[GroupKey, str], ...] = ()
+    over_quota: tuple[tuple[str, str], ...] = ()
+    past_usage: tuple[tuple[str, str, float, float], ...] = ()
     gangs: tuple[GangRecordRow, ...] = ()
     pods: tuple[PodRecordRow, ...] = ()
     waiting: tuple[WaitRow, ...] = ()

@@ -67,6 +67,11 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         ),
         charges=tuple(records.quotas._charges.values()),
         over_quota=tuple(records.quotas._waiting.items()),
+        past_usage=tuple(
+            (account.name, name, amount, account.past_at)
+            for account in records.quotas.tree
+            for name, amount in account.past.items()
+        ),
         gangs=tuple(_gang(state, gang) for gang in records.gangs.values()),
         pods=tuple(_pod(state, record) for record in records.pods.values()),
         waiting=tuple(

@@ -15,11 +15,12 @@ from gangsched.core.nodes.node_table import NodeTable
 from gangsched.core.nodes.views import NodeViews
 from gangsched.core.points import Points
 from gangsched.core.queue import Queue
+from gangsched.core.queue.by_account import Shares
 from gangsched.core.queue.gains import Gains
 from gangsched.core.records import Records
+from gangsched.core.records.charges import Charges
 from gangsched.core.records.current_call import CurrentCall
 from gangsched.core.records.gang import GangRecord, PodRecord
-from gangsched.core.records.quota_ledger import QuotaLedger
 from gangsched.core.state.nominated import Mark, Nominations
 from gangsched.core.state.reserved import ReservationState
 from gangsched.core.state.running_groups import Restarts
@@ -58,6 +59,7 @@ class SchedulerSettings:
     strict_priorities: bool
     can_evict: bool
     quotas: tuple[Quota, ...] = ()
+    history: float | None = None
     levels: Levels = NO_LEVELS
 
 
@@ -95,16 +97,15 @@ class State:
         )
         self.records: Records = Records(
             *(self.table, registry, self.evaluator.carried, self.evaluator.selections),
-            *(self.evaluator.sign, self.call, QuotaLedger(settings.quotas)),
+            *(self.evaluator.sign, self.call, Charges(settings.quotas, settings.history)),
             self.points.account if self.points.has_accounts else attrgetter("namespace"),
         )
         if settings.placement is not PlacementStrategy.SPREAD:
             self.records.tenancy.watch(settings.levels)
         self.views: NodeViews = NodeViews(self.records)
         self.records.notes_ended = bool(settings.profile.having("pod_ended"))
-        shares = self.points.has_shares
-        self.records.notes_used = shares
-        self.queue: Queue = Queue(self.records, self._sort_key, self._share if shares else None)
+        self.records.notes_used = self.points.has_shares
+        self.queue: Queue = Queue(self.records, self._sort_key, *self._shares())
         self.nominations: Nominations = Nominations()
         self.spares: Spares = Spares()
         self.reservation: ReservationState = ReservationState(settings.backfill)
@@ -121,11 +122,32 @@ class State:
     def _sort_key(self, gang: GangRecord) -> tuple[Any, ...]:
         return self.points.queue_sort(gang)
 
-    def _share(self, gang: GangRecord) -> float:
-        """Return the share of an account; a gang that is half placed is not interrupted."""
-        if gang.waiting:
-            return -math.inf
-        return self.points.share(gang.account, self.records.used_by(gang.account))
+    def _shares(self) -> tuple[Shares | None, Callable[[GangRecord], str]]:
+        """Return how accounts compare, and on which account a gang is: plugin, or queues, or none.
+
+        A gang that is half placed is not interrupted.
+        """
+        records, tree = self.records, self.records.quotas.tree
+
+        def share(account: str, gang: GangRecord) -> tuple[float, ...]:
+            if gang.waiting:
+                return (-math.inf,)
+            return (self.points.share(account, records.used_by(account)),)
+
+        def share_of_queue(queue: str, gang: GangRecord) -> tuple[float, ...]:
+            return (-math.inf, 0.0) if gang.waiting else tree.share(queue)
+
+        if self.points.has_shares:
+            return Shares(lambda name: (name,), share), lambda gang: records.account_of(gang.pod)
+        if tree.has_queues:
+            drift = tree.history is not None
+            return Shares(tree.path_of, share_of_queue, drift), self._queue_of
+        return None, attrgetter("account")
+
+    def _queue_of(self, gang: GangRecord) -> str:
+        """Return the queue of a gang; of a bundle with several, that of its first group."""
+        group = gang.group
+        return self.records.quotas.queue_of(gang.key if group is None else group.key)
 
     @property
     def mark(self) -> Mark:
