@@ -4,8 +4,9 @@ Rules:
   R1  counters are derived from the calls and their results; measuring does not change decisions;
   R2  queue depths are read at a scrape, between two calls. A lock makes a scrape in another
       thread wait for the current call, and a call wait for a scrape;
-  R3  no label contains a pod or a group, so that the number of time series is bounded. Metrics of
-      ``gangsched run`` may name a few gangs, see ``gangsched_pending_demand_by_group``;
+  R3  no label contains a pod or a group, so that the number of time series is bounded. Quotas are
+      named, since the configuration has them. Metrics of ``gangsched run`` may name a few gangs,
+      see ``gangsched_pending_demand_by_group``;
   R4  prometheus-client is imported only when ``Metrics`` is created;
   R5  every series is there with 0 before anything happens. ``rate`` of Prometheus does not see the
       increment that makes a series.
@@ -34,12 +35,15 @@ from gangsched.events import (
     PodWaiting,
     Release,
 )
+from gangsched.listings import QuotaRow
 from gangsched.model import GroupKey, PodUID
 from gangsched.options.quota import EXCEEDED
 from gangsched.primitives import quorum
 from gangsched.primitives.families import AWAITS_GROUPS
 from gangsched.primitives.group_info import PodGroupInfo
+from gangsched.quantity import MILLI
 from gangsched.replay import RecordedScheduler
+from gangsched.resources import NOTHING
 from gangsched.scheduler import Scheduler
 from gangsched.trees import Tree
 
@@ -225,9 +229,10 @@ class Metrics:
         attempt_seconds.observe(seconds)
 
     def collect(self) -> Iterator[Any]:
-        """Return the current queue depths; called by the registry at a scrape.
+        """Return the current queue depths and usage; called by the registry at a scrape.
 
-        Runtime complexity: O(n log n) for n queued entities, O(pods), and O(copies of roles).
+        Runtime complexity: O(n log n) for n queued entities, O(pods), O(copies of roles), and
+        O(quotas x resources).
         """
         pods, groups, copies, oldest = self._depths()
         queued = self._families.GaugeMetricFamily(
@@ -259,8 +264,44 @@ class Metrics:
         )
         age.add_metric((self._profile,), oldest)
         yield age
+        yield from self._of_quotas()
 
     # Inside ---------------------------------------------------------------------------------
+
+    def _of_quotas(self) -> Iterator[Any]:
+        """Yield the gauges of the quotas, which have no series without quotas."""
+        with self._lock:
+            rows = () if self._scheduler is None else tuple(self._scheduler.quotas())
+        labels, family = ("profile", "queue"), self._families.GaugeMetricFamily
+        used = family(
+            "gangsched_queue_used",
+            "Amount that is charged to a quota, by resource.",
+            labels=(*labels, "resource"),
+        )
+        nominal = family(
+            "gangsched_queue_nominal",
+            "Amount that a queue may use without borrowing, by resource.",
+            labels=(*labels, "resource"),
+        )
+        share = family(
+            "gangsched_queue_share", "Share of a queue among its siblings.", labels=labels
+        )
+        pending = family(
+            "gangsched_queue_pending",
+            "Number of pods and groups without nodes that are charged to a quota.",
+            labels=labels,
+        )
+        # a resource that is limited anywhere has a series in every queue, also while none is used
+        limited = dict.fromkeys(name for row in rows for name in _limited(row))
+        for row in rows:
+            key = (self._profile, row.name)
+            for name in dict.fromkeys((*limited, *row.used)):
+                used.add_metric((*key, name), row.used.amount(name) / MILLI)
+            for name in (own := NOTHING if row.nominal is None else row.nominal):
+                nominal.add_metric((*key, name), own.amount(name) / MILLI)
+            share.add_metric(key, row.share)
+            pending.add_metric(key, row.pending)
+        yield from (used, nominal, share, pending)
 
     def _of(self, result: str) -> tuple[Any, Any]:
         """Return the counter and the histogram of the attempts with a result."""
@@ -445,6 +486,12 @@ def _result(effects: tuple[Effect, ...]) -> str:
 
 def _pods(entities: Iterable[Sized]) -> int:
     return sum(len(entity) for entity in entities)
+
+
+def _limited(row: QuotaRow) -> Iterator[str]:
+    """Yield the resources that a quota names, or has a nominal of."""
+    yield from row.hard
+    yield from row.nominal or ()
 
 
 def _state(info: PodGroupInfo) -> str:

@@ -233,6 +233,13 @@ def test_json_report_has_the_fields_that_its_page_gives(tmp_path: Path) -> None:
     assert list(given["timeline"][0]["levels"][0]) == _fields("### `levels[]`")
     assert list(given["summary"]["levels"]["rack"]) == _fields("### `summary.levels`")
 
+    config = tmp_path / "config.yaml"
+    config.write_text("quotas: [{name: q, namespaces: [default], nominal: {nvidia.com/gpu: 2}}]\n")
+    code, printed = run_command(*words[:5], "--config", str(config), "--output", "json")
+    given = json.loads(printed)
+    assert list(given["timeline"][0]["queues"][0]) == _fields("### `queues[]`")
+    assert list(given["summary"]["queues"]["q"]) == _fields("### `summary.queues`")
+
 
 def test_page_about_a_host_names_the_version_that_is_tested() -> None:
     groups = tomllib.loads(_read("pyproject.toml"))["dependency-groups"]

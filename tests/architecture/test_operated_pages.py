@@ -23,7 +23,7 @@ REFERENCE = ROOT / "docs" / "reference" / "metrics.md"
 PAGES = sorted((*(ROOT / "docs").rglob("*.md"), *(ROOT / "charts").rglob("*.txt")))
 METRIC = re.compile(
     r"\b(?:gangsched|scheduler|leader_election|rest_client)_[a-z_]*(?:total|seconds|pods|groups|copies"
-    r"|status|demand|dropped|group|binds|objects|ready|bucket)\b"
+    r"|status|demand|dropped|group|binds|objects|ready|bucket|used|nominal|share|pending)\b"
 )
 SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})? [\d.e+-]+$")
 MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')

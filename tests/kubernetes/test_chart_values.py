@@ -160,6 +160,7 @@ RENDERED: list[Object] = [
     tree(borrow={"cpu": 1}, lend={"cpu": "0"}, weight=0.5, reclaimFrom="Never", namespaces=[]),
     quota(hard={}, weight=2),
     quota(namespaces=["x", "x"], nominal={}),
+    {"configuration": {"history": "24h"}},
     {"configuration": {"levels": ["block", "rack"]}},
     {"configuration": {"levels": {"from": "kueue"}}},
     {"pluginConfig": [{"name": "Backfill"}, {"name": "DefaultPreemption", "args": {}}]},

@@ -369,6 +369,7 @@ kind: KubeSchedulerConfiguration
 podInitialBackoffSeconds: 5
 podMaxBackoffSeconds: 5s
 drainSeconds: 0
+history: 24h
 leaderElection:
   {leaderElect: true, leaseDuration: 45s, renewDeadline: 30s, retryPeriod: 12s, resourceName: a}
 clientConnection: {bindConnections: 3, transport: auto}
@@ -439,6 +440,7 @@ PLACES: Final = (
     place("podMaxBackoffSeconds", *TIMES),
     place("drainSeconds", *TIMES),
     place("drainSecond", 1),
+    place("history", 0, *TIMES),
     place("leaderElection.leaderElect", "yes"),
     place("leaderElection.leaseDuration", *TIMES),
     place("leaderElection.renewDeadline", *TIMES),

@@ -369,6 +369,64 @@ def test_copies_of_copies_are_counted_with_them() -> None:
     assert run.value("gangsched_copies", state="waiting") == 9
 
 
+QUEUES = (
+    Quota(name="org", hard={"memory": "2Gi"}),
+    Quota(name="lab", parent="org", namespaces=["lab"], nominal={"cpu": 1}),
+    Quota(name="desk", parent="org", namespaces=["desk"], nominal={"cpu": 3}, weight=2),
+    Quota(name="idle", parent="org", namespaces=["idle"], nominal={}, weight=0),
+)
+
+
+def by_queue(run: Run, metric: str) -> dict[tuple[str, ...], float]:
+    """Return the samples of a gauge by the labels that follow its profile."""
+    return {
+        tuple(value for name, value in sample.labels.items() if name != "profile"): sample.value
+        for family in run.registry.collect()
+        for sample in family.samples
+        if sample.name == f"gangsched_queue_{metric}"
+    }
+
+
+def test_queues_have_their_usage_and_shares() -> None:
+    run = Run(lambda cluster: presets.gang(cluster, quotas=QUEUES))
+    run.tell(NodeAdded(Node(name="n", allocatable={"cpu": 9, "memory": "2Gi", "pods": 9})))
+    run.gang("a", cpu=1, namespace="lab")
+    run.gang("b", cpu=3, namespace="desk")
+    run.tell(PodAdded(Pod(name="c", namespace="idle", requests={"cpu": 1, "memory": "1Gi"})))
+    run.decide()
+    used = by_queue(run, "used")
+    queues = ("org", "lab", "desk", "idle")
+    assert [used[name, "cpu"] for name in queues] == [3, 2, 0, 1]
+    assert [used[name, "memory"] for name in queues] == [2**30, 0, 0, 2**30]
+    assert by_queue(run, "nominal") == {
+        ("org", "cpu"): 4,
+        ("lab", "cpu"): 1,
+        ("desk", "cpu"): 3,
+    }
+    shares = {("org",): 0, ("lab",): 0.25, ("desk",): 0, ("idle",): float("inf")}
+    assert by_queue(run, "share") == shares
+    assert by_queue(run, "pending") == {("org",): 1, ("lab",): 0, ("desk",): 1, ("idle",): 0}
+    assert b'gangsched_queue_share{profile="gangsched",queue="idle"} +Inf' in (
+        prometheus.generate_latest(run.registry)
+    )
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_queues_have_no_series_without_quotas(is_watched: bool) -> None:
+    run = Run(lambda cluster: presets.gang(cluster, quotas=() if is_watched else QUEUES))
+    if not is_watched:
+        assert by_queue(run, "used")
+        run.metrics.forget()
+    for metric in ("used", "nominal", "share", "pending"):
+        assert by_queue(run, metric) == {}
+        assert f"# TYPE gangsched_queue_{metric} gauge" in shown_metrics(run)
+
+
+def shown_metrics(run: Run) -> str:
+    text: bytes = prometheus.generate_latest(run.registry)
+    return text.decode()
+
+
 def test_age_goes_on_between_calls_if_the_instant_is_known() -> None:
     now = [0.0]
     run = Run(instant=lambda: now[0])

@@ -62,7 +62,7 @@ def test_options_are_those_of_every_class() -> None:
     assert paths >= {
         *("preemption.elastic_members", "backfill.run_times.seed", "quotas.0.hard"),
         *("quotas.0.parent", "quotas.0.nominal", "quotas.0.weight", "quotas.0.reclaim_from"),
-        *("backoff.maximum", "unit.", "permit_timeout."),
+        *("backoff.maximum", "unit.", "permit_timeout.", "history."),
     }
 
 
@@ -74,6 +74,7 @@ def test_recipe_of_an_earlier_version_has_quotas_without_queues() -> None:
     earlier = {name: written[name] for name in ("name", "namespaces", "hard")}
     assert len(written) == len(fields(Quota))
     data["arguments"]["quotas"] = [earlier]
+    assert data["arguments"].pop("history", 0) is None
     assert Recipe.from_json(data) == Recipe("gang", quotas=[quota])
     data["arguments"]["quotas"] = [{"name": "team", "namespaces": ["a"]}]
     with pytest.raises(InvalidValueError, match=r"arguments\.quotas\[0\]\.hard"):

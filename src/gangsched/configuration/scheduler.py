@@ -126,6 +126,7 @@ def make_scheduler(
         preemption=preemption if preempts else None,
         backfill=_backfill(profile, run_times),
         quotas=settings.quotas,
+        history=settings.history,
         levels=settings.levels,
     )
 

@@ -166,6 +166,8 @@ class Settings:
             ``scheduling.sigs.k8s.io`` are written; False if another controller writes them.
         demand_interval: Seconds between two measurements of the pending demand; 0 for none.
         quotas: How much pods may request in total; queues make up trees.
+        history: The half-life in seconds of the usage that counts for the shares of queues; None if
+            only present usage counts.
         levels: Which node labels nest, the coarsest level first.
         levels_from: The project whose objects state the levels instead; empty for none.
         ignored: Constraints that are not modelled and are ignored, as paths without indices. A pod
@@ -185,6 +187,7 @@ class Settings:
     write_group_status: bool = True
     demand_interval: float = 30.0
     quotas: tuple[Quota, ...] = ()
+    history: float | None = None
     levels: Levels = NO_LEVELS
     levels_from: str = ""
     ignored: tuple[str, ...] = ()
@@ -217,6 +220,7 @@ def read_settings(document: object) -> Settings:
         write_group_status=root.flag("writePodGroupStatus", True),
         demand_interval=root.seconds("demandSeconds", 30.0, least=0.0),
         quotas=_quotas(root.each("quotas")),
+        history=root.seconds("history", 0.0) or None,  # 0 is refused, so it stands for none
         levels=levels,
         levels_from=levels_from,
         ignored=tuple(ignored),
