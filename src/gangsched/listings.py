@@ -231,6 +231,8 @@ class QuotaRow:
         used: What is charged.
         nominal: What it may use without borrowing, with what those below lend; None if it has no
             part in the nominals of its tree.
+        hard: What it may use at the most; see ``Quota``.
+        weight: What its share is divided by.
         share: What it is ordered by among its siblings: the largest part of what its parent could
             lend that it uses beyond its nominal, over its weight; infinite if it has no weight.
         past: The share that counts what was used in the past, if that is more.
@@ -245,9 +247,15 @@ class QuotaRow:
     used: Resources
     nominal: Resources | None
     hard: Resources
+    weight: float
     share: float
     past: float
     pending: int
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether it is more than a cap: it has a nominal, a parent or a weight."""
+        return self.nominal is not None or self.parent is not None or self.weight != 1.0
 
     def cells(self, said: Callable[[Why], str] = str) -> tuple[str, ...]:
         """Return the row as text, one cell a column; quotas below others are indented."""

@@ -216,7 +216,7 @@ def test_other_pods_end_in_order_after_an_owner_was_deleted() -> None:
     gone = {n for n in range(24) if draw.random() < 0.4}
     arrivals = nodes(12)
     for n in range(24):
-        pod = evolve(make_pod(f"p{n}", cpu=1), annotations={RUN_SECONDS: str(seconds[n])})
+        pod = evolve(make_pod(f"p{n}"), annotations={RUN_SECONDS: str(seconds[n])})
         arrivals.append(Arrival(0.0, PodAdded(pod)))
     simulator, _law = run(*arrivals, *(deleted(f"p{n}", 5.0) for n in sorted(gone)))
     for row in simulator.jobs.rows():

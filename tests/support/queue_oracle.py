@@ -14,7 +14,8 @@ Rules:
       is over its pool in a resource that the victim uses and that the job lacks;
   R5  besides, the branch of the job below the common parent is within its pool, with the job, in
       all that the job requests. Or queues are shared fairly, and the share of that branch with the
-      job is not larger than the share of the victim's branch without the victim;
+      job is not larger than the share of the victim's branch without the victim, in what the
+      victim uses and the job lacks;
   R6  victims are taken one after the other, and each satisfies R4 and R5 when it is taken.
 
 Source: KEP-79 of Kueue, "Hierarchical Cohorts", for R1; its fair sharing for shares.
@@ -23,7 +24,7 @@ Source: KEP-79 of Kueue, "Hierarchical Cohorts", for R1; its fair sharing for sh
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -155,7 +156,8 @@ class QueueWorld:
         if self._is_within(own[-1], job, with_job):
             return True
         after = self._usage(gone | {victim.name})
-        return self.is_fair and self._share(own[-1], with_job) <= self._share(other[-1], after)
+        share = self._share(other[-1], after, wanted)
+        return self.is_fair and self._share(own[-1], with_job) <= share
 
     def _branches(self, one: str, other: str) -> tuple[list[str], list[str]]:
         """Return the queues of two paths below their common parent; none if there is none."""
@@ -207,9 +209,13 @@ class QueueWorld:
         """Return the share of a queue among its siblings."""
         return self._share(queue, self._usage(frozenset()))
 
-    def _share(self, queue: str, usage: Mapping[str, Amounts]) -> Share:
+    def _share(
+        self, queue: str, usage: Mapping[str, Amounts], among: Collection[str] | None = None
+    ) -> Share:
         parent, largest = self.queues[queue].parent, Fraction(0)
         for name in self._named(queue) if parent is not None else ():
+            if among is not None and name not in among:
+                continue
             assert parent is not None
             over, lendable = self._over(queue, name, usage), self._potential(parent, name)
             if over > 0 and lendable > 0:

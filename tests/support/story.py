@@ -42,6 +42,7 @@ from gangsched import (
     PodGroupUpdated,
     PodUID,
     PodUpdated,
+    Quota,
     Scheduler,
 )
 from gangsched.testing import make_pod
@@ -100,6 +101,10 @@ class Story:
         """Apply events to the cluster, and handle each."""
         for event in events:
             self._perform(self.scheduler.handle(self.cluster.apply(event), now=self.now))
+
+    def set_quotas(self, *quotas: Quota) -> None:
+        """Replace the quotas of the scheduler."""
+        self._perform(self.scheduler.set_quotas(quotas, now=self.now))
 
     def add(self, *pods: Pod) -> None:
         """Add pods."""

@@ -21,6 +21,7 @@ from gangsched import (
     NodeName,
     Pod,
     PodAdded,
+    PodDeleted,
     PodGroup,
     PodGroupAdded,
     PodGroupUpdated,
@@ -620,6 +621,27 @@ def test_queues_are_read_with_all_of_their_fields() -> None:
     )
     plain: Any = {"name": "q", "namespaces": [], "hard": {}, "nominal": None, "weight": 1}
     assert read_settings({"quotas": [plain]}).quotas == (Quota(name="q"),)
+
+
+def test_history_is_read_and_given_to_the_scheduler() -> None:
+    lab = {"name": "lab", "parent": "org", "namespaces": ["default"], "nominal": {}}
+    desk = {"name": "desk", "parent": "org", "nominal": {"cpu": 4}}
+    settings = read_settings({"quotas": [ORG, lab, desk], "history": "1m"})
+    assert (settings.history, read_settings({}).history) == (60.0, None)
+    cluster = InMemoryCluster()
+    scheduler, pod = make_scheduler(settings, cluster), make_pod("p", cpu=2)
+    for event in (NodeAdded(make_node("n", cpu=4)), PodAdded(pod)):
+        scheduler.handle(cluster.apply(event), now=0.0)
+    scheduler.schedule_one(now=0.0)
+    scheduler.handle(cluster.apply(PodDeleted(pod.uid)), now=60.0)
+    (row,) = (each for each in scheduler.quotas() if each.name == "lab")
+    assert (row.share, row.past) == (0.0, 0.25), "it used half of the cluster, one half-life ago"
+
+
+@pytest.mark.parametrize("history", [0, -1, "0s", "a day", True, []], ids=repr)
+def test_history_that_is_no_positive_duration_is_refused(history: object) -> None:
+    with pytest.raises(InvalidValueError, match=r"^history must be a number of seconds >= 0.001"):
+        read_settings({"history": history})
 
 
 FIELDS = {"reclaimFrom": "reclaim_from"}

@@ -38,6 +38,7 @@ from gangsched.simulation.render import (
     MOST_TENANTS,
     TO_LAST_ARRIVAL,
     area_text,
+    fairness_text,
     figures_of,
     kinds_of_jobs,
     pending_reason,
@@ -219,6 +220,8 @@ def _rows(results: list[Report]) -> list[tuple[str, ...]]:
     for name in dict.fromkeys(name for each in results for name in each.summary.wasted):
         add(f"{name} wasted", partial(_wasted, name))
     rows += _level_rows(results)
+    if any(each.summary.queues for each in results):
+        add("fairness", lambda each: fairness_text(each.summary))
     if any(each.summary.preempted for each in results):
         add("pods preempted", lambda each: str(each.summary.preempted))
     for name in dict.fromkeys(name for each in results for name in each.summary.lost):

@@ -26,6 +26,7 @@ from gangsched.cli._workload import Source, add_source, read_source, refuse_two_
 from gangsched.errors import InvalidValueError
 from gangsched.options.levels import Levels
 from gangsched.simulation import EventLog, Input, Observer, Report, Snapshots, report
+from gangsched.simulation.queue_usage import queues_of
 from gangsched.simulation.render import print_report, summary_text
 from gangsched.simulation.timeline import Timeline
 from gangsched.values.seconds import format_span
@@ -117,7 +118,7 @@ def run(
         detail: ``auto``, ``all``, ``events`` or ``summary``.
         log: The file of a decision log; None for none.
         timeline: Is watched, and is part of the report. Without one, only the figures of levels
-            are, if there are levels.
+            and queues are, if there are any.
         levels: The levels of these figures; None for those of the scheduler.
     """
     events, tables = EventLog(), Snapshots()
@@ -138,7 +139,8 @@ def run(
         )
         if detailed:
             tables.watch(simulator)
-        if timeline is not None or (levels or simulator.scheduler.levels).topologies:
+        has_levels = bool((levels or simulator.scheduler.levels).topologies)
+        if timeline is not None or has_levels or queues_of(simulator.scheduler):
             watched.watch(simulator)
         with suppress(InterruptedRunError):
             try:

@@ -77,6 +77,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         " preemption quotas search_budget strict_priorities",
     ),
     "State": Fields(
+        written={"retry_at": "SnapshotRow.retry_at"},
         derived="agreeing giving_way had_terms unread unread_groups",
         made="call evaluator gains nominations points queue records reservation restarts settings"
         " spares table views",
@@ -148,8 +149,8 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
     ),
     "GangRecord": Fields(
         row="GangRecordRow",
-        kept="backoff_until began denial failures giving_way is_whole queued_at reason refused"
-        " round seq",
+        kept="backoff_until began denial failures giving_way is_whole lacks_since queued_at reason"
+        " refused round seq",
         written={
             "demand": "GangRecordRow.demand",
             "held_at": "SnapshotRow.held",
@@ -209,13 +210,14 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
     "Account": Fields(
         written={"past": "SnapshotRow.past_usage", "past_at": "SnapshotRow.past_usage"},
         derived="drawn used",
-        made="_kept _most _pool children has_part names number parent quota root",
+        made="_kept _most _pool children has_part keeps_some names number parent quota root",
+        dropped="known_share",
     ),
     "Charges": Fields(
         written={"_charges": "SnapshotRow.charges", "_waiting": "SnapshotRow.over_quota"},
-        derived="_accounts _charged _held _queue",
+        derived="_accounts _charged _held _queue _waiters",
         made="is_used tree",
-        dropped="_changed _has_returned _lifted _pretended version",
+        dropped="_ahead _changed _has_returned _lifted _pretended version",
     ),
     # The queue, and pods that wait on permit ----------------------------------------------------
     "Queue": Fields(
@@ -314,7 +316,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
 """By the name of a class, its fields."""
 
 COMPUTED: Final = (
-    *("ActiveGangs", "ParkedGangs", "_Account", "Blocked", "HeapEntry", "PriorityHeap"),
+    *("ActiveGangs", "ParkedGangs", "_Account", "Waiters", "Blocked", "HeapEntry", "PriorityHeap"),
     *("Domains", "NodeState", "NodeView", "NodeViews", "NodesBySlot"),
     *("Evaluator", "MatcherIndex", "Memo", "PodClass", "KeptPodCounts", "Selections"),
     *("OpenGangs", "Tenancy"),

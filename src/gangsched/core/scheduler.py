@@ -11,6 +11,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import MethodType
@@ -47,7 +48,7 @@ from gangsched.model import GroupKey, Node, Pod, PodGroup
 from gangsched.options.backfill import Backfill
 from gangsched.options.levels import LevelsGiven
 from gangsched.options.preemption import Preemption
-from gangsched.options.quota import Quota
+from gangsched.options.quota import Quota, as_quotas
 from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.primitives.backoff import Backoff
 from gangsched.profile import Profile
@@ -192,6 +193,7 @@ class Scheduler(SchedulerView):
             state.queue.next_deadline(),
             nominations.next_deadline(state),
             backfill.next_deadline(state),
+            state.retry_at if state.retry_at < math.inf else None,
         )
         return min((each for each in deadlines if each is not None), default=None)
 
@@ -202,6 +204,32 @@ class Scheduler(SchedulerView):
             self._state.events += 1
             intake.listing(self._state)
             return self._end()
+
+    def set_quotas(self, quotas: Iterable[Quota], *, now: float) -> tuple[Effect, ...]:
+        """Replace the quotas; running pods stay, and what waits is asked about again.
+
+        A queue that is still there keeps its past. Pods of one that is gone are held. The state is
+        written and read again, as with ``snapshot`` and ``restore``, so members that wait on permit
+        go on waiting. If a plugin raises, the quotas are replaced all the same.
+
+        Runtime complexity: that of ``snapshot``, ``restore`` and ``rebuild``.
+
+        Args:
+            quotas: All quotas from now on.
+            now: The current instant.
+
+        Raises:
+            InvalidValueError: *quotas* or *now* is malformed; nothing has changed.
+            PluginError: A plugin raised.
+        """
+        found = as_quotas(quotas)
+        self._check_instant(now)
+        data = self.snapshot()
+        with self._call("set_quotas"):
+            fresh = _blank(evolve(self._state.settings, quotas=found))
+            self._listed = snapshot.to_state(fresh, data).listed
+            self._state, self._is_restored = fresh, True
+        return self.rebuild(now=now)
 
     def allow_evictions(self) -> None:
         """Note that the host performs ``Evict``; see *can_evict*. Drivers call it. O(1).
@@ -433,12 +461,15 @@ class Scheduler(SchedulerView):
 
     # Inside -------------------------------------------------------------------------------------
 
-    def _begin(self, now: float, *, passing: bool = False) -> None:
+    def _check_instant(self, now: float) -> None:
         check_now(now)
-        state = self._state
-        earlier = state.records.now
+        earlier = self._state.records.now
         if now < earlier:
             raise InvalidValueError("now", now, f"a number >= {earlier!r}, as in the last call")
+
+    def _begin(self, now: float, *, passing: bool = False) -> None:
+        self._check_instant(now)
+        state = self._state
         state.records.now, state.call.asked, state.call.is_over = now, None, False
         state.records.quotas.tree.now = now
         if not self._listed:
@@ -460,6 +491,8 @@ class Scheduler(SchedulerView):
         if self._retries_refused:
             pod_ends.accept_more(state)
             self._retries_refused = False
+        if now >= state.retry_at:
+            make_room.retry(state)
         if state.nominations.known or state.nominations.overdue:
             nominations.review(state, passing=passing)
         if state.reservation.current is not None:

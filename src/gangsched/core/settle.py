@@ -81,7 +81,7 @@ def settle_all(state: State) -> None:
                 state.queue.used(used)
             elif has_quotas and (changed := records.quotas.take_changed()):
                 state.queue.used(changed)
-                accounts.ask_reclaiming(state)
+                accounts.ask_reclaiming(state, changed)
         if call.touched:
             _settle_touched(state)
         elif table.gains or call.pods_changed or call.pods_tried:
@@ -167,6 +167,7 @@ def _settle(state: State, gang: GangRecord) -> None:
     before = gang.denial if gang.place is QueuePlace.NOT_ADMITTED else ""
     if not gang.pending and not gang.waiting:  # 2
         gang.denial = gang.untold = ""
+        gang.lacks_since = None
         state.queue.put(gang, _NOWHERE)
         return
     denied = _denied(state, gang)
@@ -226,7 +227,6 @@ def _place_pending(state: State, gang: GangRecord, before: str) -> None:
         nominations.refused(state, gang, reason)
         told = "" if info is None else f"pod group {info.key} waits for its quota"
         _not_admit(state, gang, (info, reason, told), before)
-        queue.note_turn(gang)
     elif awaited:  # 9
         queue.put(gang, QueuePlace.NOMINATED)
         gang.denial = awaited

@@ -46,9 +46,15 @@ class Preemption:
         reclaim: How queues take back what others have borrowed; see ``Quota``. Then priority
             decides within one queue, and between queues only this does. None for not at all:
             priority decides everywhere.
+        min_runtime: For how many seconds a gang or a pod is not evicted for others after it has
+            started. It counts from when the scheduler has seen its first pod on a node.
+        delay: For how many seconds a gang or a pod that does not fit waits before others are
+            evicted for it, so that an autoscaler may add nodes instead.
     """
 
     grace: float = field(default=60.0, validator=check_seconds)
     search_budget: int = field(default=500, validator=check_count)
     elastic_members: bool = field(default=False, validator=check_flag)
     reclaim: Reclaim | None = field(default=None, converter=to_optional(Reclaim))
+    min_runtime: float = field(default=0.0, validator=check_seconds)
+    delay: float = field(default=0.0, validator=check_seconds)

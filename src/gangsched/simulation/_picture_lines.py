@@ -18,7 +18,7 @@ from gangsched.simulation.fragmentation import Fragmentation, levels_of
 from gangsched.simulation.timeline import Timeline
 from gangsched.values.text import printable
 
-__all__ = ["STYLES", "Line", "TimeAxis", "legend", "level_charts", "thinned"]
+__all__ = ["STYLES", "Line", "TimeAxis", "legend", "level_charts", "queue_chart", "thinned"]
 
 STYLES: Final = ("-", "--", "-.", ":")
 _MOST_POINTS: Final = 2_000
@@ -26,6 +26,8 @@ _LABELS: Final = 0.45
 """The height of the labels of an axis, in inches."""
 _MOST_LEVELS: Final = 4
 """How many levels are drawn; the report has all."""
+_MOST_QUEUES: Final = 8
+"""How many queues are drawn; the report has all."""
 _Series = Sequence[tuple[float, float]]
 _NAN: Final = float("nan")
 
@@ -159,6 +161,36 @@ def level_charts(
             percent=True,
         ),
     ]
+
+
+def queue_chart(
+    axis: TimeAxis, timeline: Timeline, end: float, queues: Sequence[str], title_size: int
+) -> tuple[int, Callable[[Any], None]]:
+    """Return the chart of the dominant share of each queue, and the lines of its legend.
+
+    Args:
+        axis: The time.
+        timeline: The timeline of the run.
+        end: Its end.
+        queues: The names of the queues; the first ones are drawn.
+        title_size: The size of a title.
+    """
+    drawn = queues[:_MOST_QUEUES]
+    points: dict[str, list[tuple[float, float]]] = {name: [] for name in drawn}
+    for point in timeline.points:
+        for row in point.queues:
+            if row.queue in points:
+                points[row.queue].append((point.at, row.share))
+    more = "" if len(drawn) == len(queues) else f", the first {len(drawn)} of {len(queues)}"
+    draw = partial(
+        axis.draw,
+        title=f"Dominant share of each queue{more}",
+        lines=[Line(printable(name), each, end) for name, each in points.items()],
+        title_size=title_size,
+        percent=True,
+        has_legend=True,
+    )
+    return len(drawn), draw
 
 
 def legend(axis: Any) -> None:

@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import final
 
 from attrs import frozen
@@ -18,7 +18,14 @@ from gangsched.errors import InvalidValueError
 from gangsched.model import Resources
 from gangsched.quantity import MILLI
 
-__all__ = ["Account", "Distribution"]
+__all__ = ["Account", "Distribution", "largest_share"]
+
+
+def largest_share(held: Mapping[str, int], capacity: Mapping[str, int]) -> tuple[float, str]:
+    """Return the largest share that is held, and of which resource; the first of equal ones."""
+    shares = ((held.get(name, 0) / all_, name) for name, all_ in capacity.items() if all_ > 0)
+    share, name = max(shares, key=lambda each: each[0], default=(0.0, ""))
+    return share, name if share else ""
 
 
 @final

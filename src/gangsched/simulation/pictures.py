@@ -1,4 +1,4 @@
-"""Pictures of a run and of a comparison: nodes over time, the queue, the use, racks, the waits.
+"""Pictures of a run and of a comparison: nodes over time, use, racks, shares of queues, waits.
 
 Rules:
   R1  matplotlib is imported when something is drawn, not before; it is the extra ``pictures``;
@@ -28,10 +28,12 @@ from gangsched.simulation._picture_lines import (
     TimeAxis,
     legend,
     level_charts,
+    queue_chart,
     thinned,
 )
 from gangsched.simulation._picture_nodes import NodeChart
 from gangsched.simulation._picture_page import page_of
+from gangsched.simulation.queue_usage import leaves_of
 from gangsched.simulation.render import scarcest
 from gangsched.simulation.report import Report
 from gangsched.simulation.timeline import Timeline, queue_lengths, steps
@@ -104,7 +106,8 @@ def picture(
     """Draw one run, or several in one picture.
 
     One run has a chart of the nodes over time, too: a bar for each job on each of its nodes. With
-    levels, nodes are ordered by block and rack, and there are charts of what is free in these.
+    levels, nodes are ordered by block and rack, and there are charts of what is free in these. With
+    queues, it has a chart of their shares.
 
     Runtime complexity: O(jobs log jobs), and O(points).
 
@@ -193,6 +196,10 @@ def _panels(runs: Sequence[DrawnRun]) -> list[tuple[float, Callable[[Any], None]
     resource = scarcest([run.result.summary for run in runs])
     timed = [(run.name, run.timeline, run.result.summary.end) for run in runs]
     for lines, draw in level_charts(time, timed, resource, _TITLE):
+        panels.append((_HEIGHT + _LINE * lines, draw))
+    leaves = leaves_of(runs[0].result.summary.queues)
+    if is_single and leaves:
+        lines, draw = queue_chart(time, runs[0].timeline, end, leaves, _TITLE)
         panels.append((_HEIGHT + _LINE * lines, draw))
     panels.append((_HEIGHT + _LINE * (_SIZES if is_single else len(runs)), partial(_waits, runs)))
     if is_single:

@@ -25,6 +25,7 @@ __all__ = [
     "MOST_TENANTS",
     "TO_LAST_ARRIVAL",
     "area_text",
+    "fairness_text",
     "figures_of",
     "kinds_of_jobs",
     "pending_reason",
@@ -43,7 +44,7 @@ _UNITS = {
     "memory": "Gi-hours of memory",
 }
 MOST_TENANTS: Final = 8
-"""The most tenants of which tables have a row; the JSON has all."""
+"""The most tenants, or queues, of which tables have a row; the JSON has all."""
 _MOST_TREES: Final = 4
 TO_LAST_ARRIVAL: Final = "  to last arrival"
 _GI_HOUR: Final = 2**30 * 3600
@@ -102,6 +103,7 @@ def summary_text(result: Report) -> str:
         if summary.utilisation_to_last_arrival:
             rows.append((TO_LAST_ARRIVAL, to_last_arrival_text(summary, name)))
     rows += _levels(summary)
+    rows += _queues(summary)
     rows += [("wasted", line) for line in _wasted(summary)] or [("wasted", "nothing")]
     if summary.preempted:
         rows.append(("preempted", f"{summary.preempted} pod{'s' * (summary.preempted != 1)}"))
@@ -150,6 +152,23 @@ def _levels(summary: Summary) -> Iterator[tuple[str, str]]:
         if name in figures.whole_share:
             share = share_text(figures.whole_share[name])
             yield "  whole", f"{share} of the free {name} was in empty domains"
+
+
+def _queues(summary: Summary) -> Iterator[tuple[str, str]]:
+    """Yield the mean share of each queue, if there are not too many, and the fairness."""
+    count = len(summary.queues)
+    if count > MOST_TENANTS:
+        yield "queues", f"{count}; --output json has the figures of each"
+    for name, figures in summary.queues.items() if count <= MOST_TENANTS else ():
+        weight = "" if figures.weight == 1 else f", weight {_number(figures.weight)}"
+        yield f"queue {name}", f"mean dominant share {share_text(figures.share)}{weight}"
+    if summary.queues:
+        yield "fairness", fairness_text(summary)
+
+
+def fairness_text(summary: Summary) -> str:
+    """Return the fairness of a run with two decimals; ``-`` if no queue used anything."""
+    return "-" if summary.fairness is None else f"{summary.fairness:.2f}"
 
 
 def _number(value: float) -> str:

@@ -26,6 +26,7 @@ from gangsched.simulation.describe import LogEntry, PodRow, pod_rows
 from gangsched.simulation.fragmentation import LevelFigures, figures_of_levels
 from gangsched.simulation.jobs import JobRow
 from gangsched.simulation.metrics import Distribution
+from gangsched.simulation.queue_usage import QueueFigures, fairness_of
 from gangsched.simulation.simulator import Simulator
 from gangsched.simulation.timeline import Timeline, Usage, usages
 from gangsched.simulation.workload import Input
@@ -158,6 +159,9 @@ class Summary:
             cluster runs empty, however good a policy is. Empty if all jobs arrive at *begin*.
         levels: The figures of each level, by its label, from the coarsest to the finest of a
             topology. What was free is only known of a run that was watched.
+        queues: The figures of each queue, parents first; only of a run that was watched.
+        fairness: Jain's index of the shares of queues, see ``queue_usage``; None if none used
+            anything, or if the run was not watched.
     """
 
     begin: float
@@ -176,6 +180,8 @@ class Summary:
     last_arrival: float = 0.0
     utilisation_to_last_arrival: dict[str, float] = field(factory=dict[str, float])
     levels: dict[str, LevelFigures] = field(factory=dict[str, LevelFigures])
+    queues: dict[str, QueueFigures] = field(factory=dict[str, QueueFigures])
+    fairness: float | None = None
 
 
 @final
@@ -282,6 +288,7 @@ def report(
     rows_of_jobs = simulator.jobs.rows()
     begin = now if simulator.first_pod_at is None else simulator.first_pod_at
     last = simulator.jobs.last_submitted_at
+    queues = timeline.queues.figures(now=now, begin=begin) if timeline else {}
     summary = Summary(
         begin=begin,
         end=now,
@@ -304,6 +311,8 @@ def report(
             simulator.places.seen,
             timeline.areas.means(now=now, begin=begin) if timeline else {},
         ),
+        queues=queues,
+        fairness=fairness_of(queues),
     )
     return Report(
         settings=settings or {},

@@ -4,12 +4,13 @@ Rules:
   R1  a point is the state after an instant at which something happened; it holds until the next;
   R2  a picture has one share for each instant: that of the resource of which the largest share is
       used. It is named, because it may be another one at another instant;
-  R3  how the free capacity lies in racks and blocks: the rules are those of ``fragmentation``.
+  R3  how the free capacity lies in racks and blocks: the rules are those of ``fragmentation``;
+  R4  what queues use: the rules are those of ``queue_usage``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final, final
 
 from attrs import define, frozen
@@ -20,6 +21,8 @@ from gangsched.options.levels import NO_LEVELS, Levels
 from gangsched.resources import NOTHING, Resources
 from gangsched.simulation.fragmentation import DomainTracker, Fragmentation, FreeAreas
 from gangsched.simulation.jobs import JobRow
+from gangsched.simulation.metrics import largest_share
+from gangsched.simulation.queue_usage import QueueTracker, QueueUse, queues_of
 from gangsched.simulation.simulator import Simulator
 
 __all__ = ["MOST_STAYS", "Point", "Stay", "Timeline", "Usage", "queue_lengths", "steps", "usages"]
@@ -39,6 +42,7 @@ class Point:
         wasted: What jobs hold whose work has not begun.
         capacity: What the nodes offer.
         levels: How the free capacity lies in the domains of each level; empty without levels.
+        queues: What each queue uses; empty without queues.
     """
 
     at: float
@@ -46,16 +50,17 @@ class Point:
     wasted: Resources
     capacity: Resources
     levels: tuple[Fragmentation, ...] = ()
+    queues: tuple[QueueUse, ...] = ()
 
     @property
     def used_share(self) -> tuple[float, str]:
         """The largest share of the capacity that is used, from 0 to 1, and of which resource."""
-        return _share(self.used, self.capacity)
+        return largest_share(self.used, self.capacity)
 
     @property
     def wasted_share(self) -> tuple[float, str]:
         """The largest share of the capacity that is wasted, and of which resource."""
-        return _share(self.wasted, self.capacity)
+        return largest_share(self.wasted, self.capacity)
 
 
 @final
@@ -70,6 +75,7 @@ class Usage:
         wasted: What jobs hold whose work has not begun.
         capacity: What the nodes offer.
         levels: How the free capacity lies in the domains of each level; empty without levels.
+        queues: What each queue uses; empty without queues.
     """
 
     at: float
@@ -78,6 +84,7 @@ class Usage:
     wasted: Resources
     capacity: Resources
     levels: tuple[Fragmentation, ...] = ()
+    queues: tuple[QueueUse, ...] = ()
 
 
 @final
@@ -106,7 +113,8 @@ class Timeline:
 
     Args:
         levels: The levels of which points have the fragmentation; None for those of the scheduler.
-        keep: Whether points are collected. If not, only ``areas`` is, which needs no memory.
+        keep: Whether points are collected. If not, only ``areas`` and ``queues`` are, which need no
+            memory.
 
     Attributes:
         points: The points, in time order.
@@ -115,6 +123,7 @@ class Timeline:
         absences: By node that was deleted, from when until when it was not there; None for never
             again.
         areas: What was free in the domains of each level, over time from the first pod on.
+        queues: What the queues of the scheduler used, likewise.
     """
 
     def __init__(self, levels: Levels | None = None, *, keep: bool = True) -> None:
@@ -124,6 +133,8 @@ class Timeline:
         self.levels: Levels = NO_LEVELS if levels is None else levels
         """The levels of the points; those of the scheduler from ``watch`` on."""
         self.areas: FreeAreas = FreeAreas()
+        self.queues: QueueTracker = QueueTracker(())
+        self._has_queues = False
         self._is_given = levels is not None
         self._keep = keep
         self._known: tuple[Resources, ...] = (NOTHING, NOTHING, NOTHING)
@@ -138,6 +149,8 @@ class Timeline:
         if not self._is_given:
             self.levels = simulator.scheduler.levels
         self._domains = DomainTracker(simulator.places, self.levels)
+        queues = queues_of(simulator.scheduler)
+        self.queues, self._has_queues = QueueTracker(queues), bool(queues)
         simulator.places.watchers.append(self)
 
     def event(self, event: Event, now: float) -> None:
@@ -152,7 +165,11 @@ class Timeline:
         if simulator is None or domains is None:
             return
         rows = domains.rows()
-        self.areas.advance(rows, now=now, begin=simulator.first_pod_at)
+        begin = simulator.first_pod_at
+        self.areas.advance(rows, now=now, begin=begin)
+        if self._has_queues:
+            listing, offered = simulator.scheduler.quotas(), simulator.capacity.amounts()
+            self.queues.advance(listing, offered, now=now, begin=begin)
         if not self._keep:
             return
         accounts = (simulator.jobs.used, simulator.jobs.idle, simulator.capacity)
@@ -160,7 +177,7 @@ class Timeline:
         # equal amounts are one object, since a long run has millions of points
         self._known = tuple(map(_same, found, self._known))
         used, wasted, capacity = self._known
-        self.points.append(Point(now, used, wasted, capacity, rows))
+        self.points.append(Point(now, used, wasted, capacity, rows, self.queues.rows))
 
     def node(self, name: NodeName) -> Node | None:
         """Return a node that is there, or the last version of one that is gone; None for none."""
@@ -222,13 +239,6 @@ def _same(amounts: Resources, before: Resources) -> Resources:
     return before if amounts == before else amounts
 
 
-def _share(held: Mapping[str, int], capacity: Mapping[str, int]) -> tuple[float, str]:
-    """Return the largest share that is held, and of which resource; the first of equal ones."""
-    shares = ((held.get(name, 0) / all_, name) for name, all_ in capacity.items() if all_ > 0)
-    share, name = max(shares, key=lambda each: each[0], default=(0.0, ""))
-    return share, name if share else ""
-
-
 def queue_lengths(jobs: Iterable[JobRow]) -> list[tuple[float, int]]:
     """Return the number of complete jobs that wait, after each instant at which it changes.
 
@@ -259,7 +269,10 @@ def usages(points: Iterable[Point], jobs: Iterable[JobRow]) -> Iterator[Usage]:
         while place < len(changes) and changes[place][0] <= point.at:
             waiting = changes[place][1]
             place += 1
-        state = (waiting, point.used, point.wasted, point.capacity, point.levels)
+        state = (
+            *(waiting, point.used, point.wasted, point.capacity),
+            *(point.levels, point.queues),
+        )
         if state != last:
             last = state
             yield Usage(point.at, *state)

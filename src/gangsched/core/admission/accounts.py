@@ -25,7 +25,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from copy import copy
 from operator import attrgetter
 from typing import TypeAlias, final
@@ -34,8 +34,10 @@ from gangsched.core.admission import restarts
 from gangsched.core.admission.lacking import lacking
 from gangsched.core.admission.largest import most
 from gangsched.core.admission.reclaim import is_possible
+from gangsched.core.queue.demand import Reach
 from gangsched.core.records.charges import Charge
 from gangsched.core.records.gang import GangRecord, PodRecord
+from gangsched.core.records.waiters import Line
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Resources
 from gangsched.primitives import quorum
@@ -59,6 +61,7 @@ __all__ = [
     "restore",
     "stop_waiting",
     "targets",
+    "touch_waiting",
 ]
 
 _Request: TypeAlias = tuple[str | None, Resources]
@@ -72,11 +75,13 @@ def restore(state: State, charges: Iterable[Charge], waiting: Iterable[tuple[str
         return
     for gang in state.records.gangs.values():
         _place(state, gang)
-    quotas.restore(charges, waiting)
-    for owner in quotas.waiting:
-        waits = _gang_of(state, owner)
-        if waits is not None:
-            state.queue.note_turn(waits)
+    quotas.restore(charges)
+    for owner, why in waiting:
+        gang_or_none = _gang_of(state, owner)
+        if gang_or_none is not None and quotas.covers(owner):
+            state.queue.note_turn(gang_or_none)
+            info = gang_or_none.infos.get(GroupKey(owner))
+            quotas.wait(owner, why, gang_or_none, _problem(state, gang_or_none, owner, info)[1])
 
 
 def problem(state: State, gang: GangRecord) -> str:
@@ -112,37 +117,37 @@ def denial(state: State, gang: GangRecord) -> tuple[PodGroupInfo | None, str] | 
     Once a root has what it wants, its other groups go by themselves: one may wait, another not.
     """
     ledger = state.records.quotas
-    if not gang.infos:
-        return _denial_of_pod(state, gang)
-    pending = {record.info.key: record.info for record in gang.in_order() if record.info}
+    pending = {record.owner: record.info for record in gang.in_order()}
     apart = gang.is_tree and _has_its_minimum(state, gang)
-    found: list[tuple[PodGroupInfo, str]] = []
-    for info in pending.values():
-        if not ledger.covers(info.key):
+    found: list[tuple[PodGroupInfo | None, str]] = []
+    for owner, info in pending.items():
+        if not ledger.covers(owner):
             continue
-        if info.was_scheduled:
-            why = _exceeded_again(state, gang, info)
-        else:
-            why = ledger.exceeded(_claims(state, gang, info))
+        why, alike = _problem(state, gang, owner, info)
         if why:
-            ledger.wait(info.key, why)
+            if not found:
+                state.queue.note_turn(gang)
+            ledger.wait(owner, why, gang, alike)
             found.append((info, why))
             if not apart:
                 break
         else:
-            ledger.stop_waiting(info.key)
+            ledger.stop_waiting(owner)
     return found[0] if found and (not apart or len(found) == len(pending)) else None
 
 
-def _denial_of_pod(state: State, gang: GangRecord) -> tuple[None, str] | None:
-    quotas = state.records.quotas
-    for record in gang.pending.values():
-        why = quotas.exceeded_by({record.owner: record.pod.requests})
-        if why:
-            quotas.wait(record.owner, why)
-            return None, why
-        quotas.stop_waiting(record.owner)
-    return None
+def _problem(
+    state: State, gang: GangRecord, owner: str, info: PodGroupInfo | None
+) -> tuple[str, Hashable]:
+    """Return why an owner must wait, ``""`` if it need not; and what is equal for those alike.
+
+    Of a group that has started, and of groups that start together, none is like another.
+    """
+    if info is not None and info.was_scheduled:
+        return _exceeded_again(state, gang, info), owner
+    ledger, claims = state.records.quotas, _claims(state, gang, info)
+    alike = ledger.alike(owner, claims[0][1]) if len(claims) == 1 else owner
+    return ledger.exceeded(claims), alike
 
 
 def targets(
@@ -192,10 +197,7 @@ def charge(state: State, gang: GangRecord) -> None:
                 needs = minimum.while_it_runs() if runs else minimum.to_start(state)
                 ledger.reserve(info.key, needs)
         elif not _is_restarted(state, info) and not _returns(state, info):
-            waits = ledger.reason(info.key)
-            ledger.release(info.key)
-            if waits:
-                ledger.wait(info.key, waits)
+            ledger.unreserve(info.key)
 
 
 def _is_restarted(state: State, info: PodGroupInfo) -> bool:
@@ -210,28 +212,57 @@ def _returns(state: State, info: PodGroupInfo) -> bool:
 def ask_waiting(state: State) -> None:
     """Note the gangs that wait for a quota and fit by now, if a charge was returned.
 
-    Runtime complexity: O(n log n) for n owners that wait, and their members.
+    They are asked in queue order, each beside those that fit before it. Of those that ask for the
+    same, none is asked after one that does not fit.
+
+    Runtime complexity: O(lines log lines), and O(members) for each gang that fits.
     """
-    ledger = state.records.quotas
-    if not ledger.take_returned():
+    quotas = state.records.quotas
+    if not quotas.take_returned():
         return
-    waiting: dict[GangRecord, list[str]] = {}
-    for owner in ledger.waiting:
-        gang = _gang_of(state, owner)
-        if gang is not None:
-            waiting.setdefault(gang, []).append(owner)
-    ahead: list[tuple[str, Resources]] = []
-    for gang in state.queue.in_order(waiting):
-        for owner in waiting[gang]:
-            if gang not in state.call.touched:  # else another group was asked about for both
-                ahead += _ask(state, gang, owner, ahead)
+    refused: set[Hashable] = set()
+    due: dict[GangRecord, list[tuple[str, Hashable]]] = {}
+
+    def gangs(line: Line) -> Iterator[GangRecord]:
+        alike, _account, waiters = line
+        for _turn, owner, gang in waiters:
+            if alike in refused:
+                return
+            due.setdefault(gang, []).append((owner, alike))
+            yield gang
+
+    lines = quotas.lines()
+    smallest = quotas.smallest(lines)
+    ahead: list[str] = []
+    for gang in state.queue.played([(line[1], gangs(line)) for line in lines]):
+        if ahead and smallest is not None and all(map(quotas.surely_lacks, smallest)):
+            refused.update(line[0] for line in lines)
+            break
+        for owner, alike in due.pop(gang, ()):
+            if gang in state.call.touched:
+                continue  # another group of its bundle was asked about for both
+            info = gang.infos.get(GroupKey(owner))
+            if quotas.surely_lacks(alike) or _problem(state, gang, owner, info)[0]:
+                refused.add(alike)
+                continue
+            state.touch(gang)
+            if info is None or not info.was_scheduled:
+                claims = _claims(state, gang, info)
+                quotas.pretend([(key, quotas.target_of(key, each)) for key, each in claims])
+                ahead += [key for key, _amounts in claims]
+    quotas.end_trial()
+    quotas.note_ahead(ahead if refused else ())
 
 
-def ask_reclaiming(state: State) -> None:
+def ask_reclaiming(state: State, changed: Collection[str]) -> None:
     """Note the gangs that may take back by now what others borrow, as something was charged.
 
     Runtime complexity: O(gangs that wait for quotas + blocked demands), and O(queues around) for
     each of their queues.
+
+    Args:
+        state: The state.
+        changed: The accounts to which more or less is charged than before.
     """
     quotas, policy = state.records.quotas, state.settings.preemption
     if policy is None or policy.reclaim is None:
@@ -248,29 +279,21 @@ def ask_reclaiming(state: State) -> None:
         gang = _gang_of(state, owner)
         if gang is not None and (lowest < gang.priority or may(quotas.queue_of(owner))):
             state.touch(gang)
-    state.queue.wake_reclaiming(may, state.mark)
+
+    def may_be_helped(reach: Reach) -> bool:
+        queue = reach.queue or ""
+        return (lowest < reach.below and queue in changed) or may(queue)
+
+    state.queue.wake_reclaiming(may_be_helped, state.mark)
 
 
-def _ask(
-    state: State, gang: GangRecord, owner: str, ahead: Sequence[tuple[str, Resources]]
-) -> list[tuple[str, Resources]]:
-    """Note the gang of an owner if that fits beside what others ahead take; return what it takes.
-
-    Of a group that has started, members start one by one.
-    """
-    info = gang.infos.get(GroupKey(owner))
-    if info is not None and info.was_scheduled:
-        if not _exceeded_again(state, gang, info):
+def touch_waiting(state: State) -> None:
+    """Note all gangs that wait for a quota: who may go for them has changed. O(gangs)."""
+    state.records.quotas.version += 1
+    for owner in state.records.quotas.waiting:
+        gang = _gang_of(state, owner)
+        if gang is not None:
             state.touch(gang)
-        return []
-    if info is None:
-        claims = [(owner, record.pod.requests) for record in gang.pending.values()]
-    else:
-        claims = _claims(state, gang, info)
-    if state.records.quotas.exceeded([*ahead, *claims]):
-        return []
-    state.touch(gang)
-    return claims
 
 
 def _gang_of(state: State, owner: str) -> GangRecord | None:
@@ -308,21 +331,17 @@ def note_kept_out(state: State, gang: GangRecord, members: Iterable[PodRecord]) 
     """Note which groups of a gang that waits for nodes wait for a quota, too. O(members)."""
     stop_waiting(state, gang)
     for record, why in kept_out(state, gang, members).items():
-        if record.info is not None:
-            state.records.quotas.wait(record.info.key, why)
+        state.records.quotas.wait(record.owner, why, gang, record.owner)
 
 
 def note_left(state: State, gang: GangRecord) -> None:
     """Note that a gang left the queue: without a node it does not use what it was admitted for."""
-    ledger = state.records.quotas
-    if not ledger.is_used:
-        return
-    if gang.infos:
-        left = any(not i.scheduled and ledger.covers(i.key) for i in gang.infos.values())
-    else:
-        left = not gang.on_nodes and ledger.covers(gang.key)
-    if left:
-        ledger.note_returned()
+    quotas = state.records.quotas
+    for info in gang.infos.values():
+        if not info.scheduled:
+            quotas.note_left(info.key)
+    if not gang.infos and not gang.on_nodes:
+        quotas.note_left(gang.key)
 
 
 @final
@@ -384,8 +403,13 @@ def _members(gang: GangRecord, info: PodGroupInfo) -> Iterable[PodRecord]:
     return (record for record in gang.members.values() if record.info is info)
 
 
-def _claims(state: State, gang: GangRecord, info: PodGroupInfo) -> list[tuple[str, Resources]]:
-    """Return what a group, and those that start with it, need. O(members)."""
+def _claims(
+    state: State, gang: GangRecord, info: PodGroupInfo | None
+) -> list[tuple[str, Resources]]:
+    """Return what a group, and those that start with it, need; or a regular pod. O(members)."""
+    if info is None:
+        ledger, pods = state.records.quotas, gang.pending.values()
+        return [(r.owner, ledger.target(r.owner, r.pod.requests)) for r in pods]
     if gang.is_tree and len({each.namespace for each in gang.infos.values()}) == 1:
         found = _family_claim(state, gang, info)
         if found is not None:

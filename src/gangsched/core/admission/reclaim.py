@@ -2,11 +2,11 @@
 
 Theory of operation. The accounts of a preemptor and of a victim part somewhere in the tree. The
 *sides* are the accounts below their common parent, one on the path of each. With
-``Reclaim.NOMINAL``, the side of the preemptor must be within its pool, what it asks for included;
-with ``Reclaim.FAIR`` it is enough that its share is then at most that of the victim's side without
-the victim. The side of the victim must be over its pool, and so must every account below it on the
-path: in a resource that the victim uses, and that the preemptor lacks. Without these two
-conditions, queues take from each other for ever. Within one queue, priority decides.
+``Reclaim.NOMINAL``, the side of the preemptor must be within its pool, what it asks for included.
+With ``Reclaim.FAIR`` it is enough that its share is then at most that of the victim's side without
+the victim, in what the victim uses and the preemptor lacks. The side of the victim must be over its
+pool, and so must every account below it on the path, in such a resource. Without these conditions,
+queues take from each other for ever. Within one queue, priority decides.
 
 Rules:
   R1  a victim is allowed in the state in which it is taken: what others have given back by then
@@ -213,6 +213,6 @@ class AccountTrial:
         if not self._is_fair:
             return False
         self.lift(records)
-        share = below[0].share()
+        share = below[0].share(among=names)
         self.land(records)
         return side.share() <= share

@@ -90,11 +90,16 @@ class EvictionUnit:
 
 
 def eviction_units(state: State, reach: Reach, besides: GangRecord) -> list[EvictionUnit]:
-    """Return the units within a reach. O(gangs), O(members) of few."""
+    """Return the units within a reach. O(gangs), O(members) of few.
+
+    What has just begun is left out, and the state notes when that ends.
+    """
     found: list[EvictionUnit] = []
     yields = may_yield(state, reach)
     for gang in state.records.gangs.values():
         if gang is besides or not gang.on_nodes or not yields(gang):
+            continue
+        if _has_just_begun(state, gang):
             continue
         if not gang.infos:
             _add_pod(gang, found)
@@ -106,6 +111,18 @@ def eviction_units(state: State, reach: Reach, besides: GangRecord) -> list[Evic
             unit = EvictionUnit(made.priority, 0, 0, gang.created_at, gang.seq, nomination=made)
             found.append(unit)
     return found
+
+
+def _has_just_begun(state: State, gang: GangRecord) -> bool:
+    policy = state.settings.preemption
+    if policy is None or not policy.min_runtime:
+        return False
+    now, records = state.records.now, gang.members.values()
+    started = [now if r.started_at is None else r.started_at for r in records if r.slot >= 0]
+    until = min(started, default=now) + policy.min_runtime
+    if until > now:
+        state.retry_at = min(state.retry_at, until)
+    return until > now
 
 
 def _add_pod(gang: GangRecord, found: list[EvictionUnit]) -> None:

@@ -25,6 +25,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -33,7 +34,7 @@ from attrs import evolve
 
 from gangsched.core.admission import accounts
 from gangsched.core.admission.lacking import lacking
-from gangsched.core.admission.reclaim import AccountTrial
+from gangsched.core.admission.reclaim import AccountTrial, queue_of
 from gangsched.core.attempt.pending_members import split
 from gangsched.core.attempt.reach import helps, may_evict, may_preempt
 from gangsched.core.evaluation.pod_class import PodClass
@@ -57,7 +58,7 @@ from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.standing import by_key, least_needed, unmet
 
-__all__ = ["conclude", "may_reclaim", "preempts", "reclaim"]
+__all__ = ["conclude", "may_reclaim", "preempts", "reclaim", "retry"]
 
 
 def preempts(state: State, demand: Demand, slots: list[int] | None) -> bool:
@@ -76,6 +77,8 @@ def conclude(state: State, gang: GangRecord) -> None:
     if reach is None or gang.no_plan_at == state.mark or gang in state.nominations.known:
         return
     if not gang.pending or gang.place is QueuePlace.BACKOFF or not may_preempt(state, reach):
+        return
+    if _is_early(state, gang):
         return
     if gang.waiting:
         if not split(state, gang)[1]:
@@ -117,7 +120,30 @@ def may_reclaim(state: State, gang: GangRecord, demand: Demand) -> bool:
         return False
     if gang in state.nominations.known or gang.reclaimed_at == state.records.quotas.version:
         return False
-    return gang.no_plan_at != state.mark and may_preempt(state, reach)
+    if gang.no_plan_at == state.mark or not may_preempt(state, reach):
+        return False
+    return not _is_early(state, gang)
+
+
+def _is_early(state: State, gang: GangRecord) -> bool:
+    """Return whether a gang has not waited long enough; note when it has. See ``delay``."""
+    policy, now = state.settings.preemption, state.records.now
+    assert policy is not None
+    if gang.lacks_since is None:
+        gang.lacks_since = now
+    until = gang.lacks_since + policy.delay
+    if until > now:
+        state.retry_at = min(state.retry_at, until)
+    return until > now
+
+
+def retry(state: State) -> None:
+    """Let the gangs try again that could not preempt before this instant. O(blocked demands)."""
+    state.retry_at = math.inf
+    for demand in state.queue.blocked():
+        if demand.reach is not None and demand.reach.evicts:
+            state.queue.unblock(demand)
+    accounts.touch_waiting(state)
 
 
 def _preempt(state: State, gang: GangRecord, demand: Demand, reach: Reach) -> bool:
@@ -237,9 +263,9 @@ def _carry_out(
     before = len(out)
     marked = [r for r in state.records.terminating.values() if r.is_evicted]
     for unit in plan.units:
-        _evict(state, unit, reason)
+        _evict(state, unit, _reason(state, gang, unit.gang, name))
     for record in plan.members:
-        attempt_steps.evict(state, record, reason)
+        attempt_steps.evict(state, record, _reason(state, gang, record.gang, name))
     victims = [effect.uid for effect in out[before:] if isinstance(effect, Evict)]
     # those whose bind is under way are evicted when it has ended
     later = [
@@ -254,6 +280,14 @@ def _carry_out(
     out.insert(before, notice)
     nomination.awaited = _awaited(state, nomination, plan, victims)
     state.touch(gang)
+
+
+def _reason(state: State, gang: GangRecord, victim: GangRecord | None, name: str) -> str:
+    """Return why a victim is evicted: by priority, or because its queue has borrowed."""
+    queue = queue_of(state, gang)
+    if victim is None or not queue or queue_of(state, victim) == queue:
+        return f"preempted by {name}"
+    return f"reclaimed by {name} of queue {queue}"
 
 
 def _nominate(

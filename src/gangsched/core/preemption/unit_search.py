@@ -96,6 +96,7 @@ class UnitSearch:
         Which units may go depends on those that went before, so taking one after the other may end
         where another choice does not. O(2 to the power of the units).
         """
+        by_preference = sorted(units, key=_preference)
         seen: set[frozenset[EvictionUnit]] = set()
         enough: list[tuple[Cost, int, list[EvictionUnit]]] = []
 
@@ -104,7 +105,7 @@ class UnitSearch:
             if self._off.fits():
                 enough.append((cost_of(self._off.taken), len(enough), order))
                 return
-            for unit in units:
+            for unit in by_preference:
                 before = len(self._off.taken)
                 if unit not in order and frozenset([*order, unit]) not in seen:
                     self._off.take(unit)

@@ -25,7 +25,7 @@ from typing import Any, Final, final
 
 from gangsched.cluster_objects import ClusterObject
 from gangsched.core.queue.blocked import Blocked
-from gangsched.core.queue.by_account import ActiveGangs, Shares, Turn, in_order
+from gangsched.core.queue.by_account import ActiveGangs, Shares, Turn, alone, in_order, played
 from gangsched.core.queue.demand import Demand, Minimum, Reach
 from gangsched.core.records import Records
 from gangsched.core.records.gang import GangRecord, QueuePlace
@@ -69,7 +69,7 @@ class Queue:
         self._sort = sort
         self._has_shares = shares is not None
         self._account_of = account_of
-        self._shares: Shares = shares or Shares(_alone, _equal)
+        self._shares: Shares = shares or Shares(alone, _equal)
         self.preempts: Callable[[Demand, list[int] | None], bool] = lambda _demand, _slots: False
         self.is_within_bounds: Callable[[Demand], bool] = lambda _demand: True
         self._active: ActiveGangs = ActiveGangs(self._shares)
@@ -151,6 +151,10 @@ class Queue:
             return bisect_left(turns, self.order_of(gang)) if known is None else known
 
         return count
+
+    def played(self, lines: Iterable[tuple[str, Iterator[GangRecord]]]) -> Iterator[GangRecord]:
+        """Yield the gangs of sorted lines, each of one account, in the order of service."""
+        return played(lines, self._shares)
 
     def in_order(self, gangs: Iterable[GangRecord]) -> Iterator[GangRecord]:
         """Yield gangs in the order in which they are served. O(n log n)."""
@@ -303,20 +307,20 @@ class Queue:
             if may_fit or self.preempts(demand, slots):
                 self.unblock(demand)
 
-    def wake_reclaiming(self, may: Callable[[str], bool], mark: tuple[float, int]) -> None:
+    def wake_reclaiming(self, may: Callable[[Reach], bool], mark: tuple[float, int]) -> None:
         """Wake the blocked demands whose queues may take something back by now.
 
         Runtime complexity: O(blocked demands).
 
         Args:
-            may: Returns whether a queue may.
+            may: Returns whether a queue may, or others of it may give way.
             mark: The current instant and event: an attempt that fails changes what is charged, too.
         """
         for demand in list(self._blocked):
             reach = demand.reach
             if reach is None or not reach.evicts or reach.queue is None:
                 continue
-            if may(reach.queue) and self._may_be_woken(demand, mark):
+            if may(reach) and self._may_be_woken(demand, mark):
                 self.unblock(demand)
 
     def _may_be_woken(self, demand: Demand, mark: tuple[float, int] | None) -> bool:
@@ -407,10 +411,6 @@ class Queue:
     def active(self) -> list[GangRecord]:
         """The active gangs, in queue order. O(n log n)."""
         return list(self._active)
-
-
-def _alone(account: str) -> tuple[str, ...]:
-    return (account,)
 
 
 def _equal(_account: str, _gang: GangRecord) -> tuple[float, ...]:

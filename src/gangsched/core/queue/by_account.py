@@ -23,7 +23,7 @@ from gangsched.core.records.gang import GangRecord
 from gangsched.errors import InternalError
 from gangsched.primitives.heap import PriorityHeap
 
-__all__ = ["ActiveGangs", "ParkedGangs", "Shares", "Turn", "in_order"]
+__all__ = ["ActiveGangs", "ParkedGangs", "Shares", "Turn", "alone", "in_order", "played"]
 
 _Path: TypeAlias = tuple[str, ...]
 
@@ -43,6 +43,11 @@ class Shares:
     path_of: Callable[[str], _Path]
     share: Callable[[str, GangRecord], tuple[float, ...]]
     drift: bool = False
+
+
+def alone(account: str) -> tuple[str, ...]:
+    """Return the path of an account without others above."""
+    return (account,)
 
 
 @final
@@ -66,22 +71,39 @@ class Turn:
 
 def in_order(gangs: Iterable[GangRecord], shares: Shares) -> Iterator[GangRecord]:
     """Yield gangs in the order in which they are served if no share changes. O(n log n)."""
-    by_path: dict[_Path, list[GangRecord]] = {}
+    by_account: dict[str, list[GangRecord]] = {}
     for gang in gangs:
-        by_path.setdefault(shares.path_of(gang.account), []).append(gang)
-    for each in by_path.values():
+        by_account.setdefault(gang.account, []).append(gang)
+    for each in by_account.values():
         each.sort(key=_sort_key)
-    return _merged(by_path, 0, shares)
+    return played([(account, iter(each)) for account, each in by_account.items()], shares)
+
+
+def played(
+    lines: Iterable[tuple[str, Iterator[GangRecord]]], shares: Shares
+) -> Iterator[GangRecord]:
+    """Yield the gangs of sorted lines, each of one account, in the order of the tournament.
+
+    The next gang of a line is read when another one is wanted after its first one.
+    """
+    by_path: dict[_Path, list[Iterator[GangRecord]]] = {}
+    for account, gangs in lines:
+        by_path.setdefault(shares.path_of(account), []).append(gangs)
+    one_each = {
+        path: each[0] if len(each) == 1 else heapq.merge(*each, key=_sort_key)
+        for path, each in by_path.items()
+    }
+    return _merged(one_each, 0, shares)
 
 
 def _merged(
-    by_path: dict[_Path, list[GangRecord]], depth: int, shares: Shares
+    by_path: dict[_Path, Iterator[GangRecord]], depth: int, shares: Shares
 ) -> Iterator[GangRecord]:
     """Merge the gangs of accounts that have the same path down to a depth."""
-    below: dict[str, dict[_Path, list[GangRecord]]] = {}
+    below: dict[str, dict[_Path, Iterator[GangRecord]]] = {}
     for path, gangs in by_path.items():
         if len(path) == depth:
-            return iter(gangs)
+            return gangs
         below.setdefault(path[depth], {})[path] = gangs
     if len(below) == 1:
         return _merged(by_path, depth + 1, shares)
@@ -111,11 +133,12 @@ def _played(parts: list[tuple[str, Iterator[GangRecord]]], shares: Shares) -> It
 class _Account:
     """An account with active gangs below; of a leaf they are in the heap, else its children."""
 
-    __slots__ = ("above", "handle", "heap", "key", "path")
+    __slots__ = ("above", "handle", "heap", "is_leaf", "key", "path")
 
     def __init__(self, path: _Path, above: _Account | None) -> None:
         self.path = path
         self.above = above
+        self.is_leaf = False
         self.heap: PriorityHeap[Any] = PriorityHeap()
         self.key: tuple[Any, ...] | None = None
         self.handle: Any = None
@@ -149,6 +172,7 @@ class ActiveGangs:
     def add(self, gang: GangRecord) -> None:
         """Add a gang. O(depth x log gangs)."""
         account = self._account(self._shares.path_of(gang.account))
+        account.is_leaf = True
         gang.handle = account.heap.push(gang.sort_key, gang)
         self._count += 1
         self._place(account)
@@ -171,12 +195,16 @@ class ActiveGangs:
         return self._first_now(self._root) if self._shares.drift else self._root.first
 
     def _first_now(self, account: _Account) -> GangRecord:
-        below = [each for each in account.heap if isinstance(each, _Account)]
-        if not below:
+        if account.is_leaf:
             return account.first
-        firsts = [(each, self._first_now(each)) for each in below]
-        share = self._shares.share
-        return min(firsts, key=lambda one: (*share(one[0].path[-1], one[1]), *one[1].sort_key))[1]
+        share, best = self._shares.share, None
+        for below in account.heap:
+            first = self._first_now(below)
+            key = (*share(below.path[-1], first), *first.sort_key)
+            if best is None or key < best[0]:
+                best = key, first
+        assert best is not None
+        return best[1]
 
     def used(self, account: str) -> None:
         """Note that the share of an account has changed. O(depth x log accounts)."""

@@ -98,6 +98,7 @@ def _quota_row(state: State, account: Account, pending: int) -> QuotaRow:
         used=Resources.from_milli(account.used),
         nominal=Resources.from_milli(pool) if account.has_part else None,
         hard=account.quota.hard,
+        weight=account.quota.weight,
         share=_as_number(account.share()),
         past=_as_number(state.records.quotas.tree.share(account.name)),
         pending=pending,

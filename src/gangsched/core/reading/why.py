@@ -14,6 +14,7 @@ from typing import Final, TypeAlias, TypeVar, assert_never
 from attrs import evolve
 
 from gangsched.core.admission import restarts
+from gangsched.core.admission.reclaim import owners_of
 from gangsched.core.moves import notices
 from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.preemption import nominations
@@ -357,7 +358,9 @@ def _why_gang(
     """Return why the pending pods of a gang, or of a group of it, are not placed."""
     if gang.place is QueuePlace.NOT_ADMITTED:
         old = [restarts.awaited(state, gang, info) for info in gang.infos.values()]
-        denial = gang.denial.removeprefix(waits_for(group or "", ""))  # for the others it waits
+        over = (state.records.quotas.reason(owner) for owner in owners_of(gang))  # as of now
+        denial = next(filter(None, over), gang.denial)
+        denial = denial.removeprefix(waits_for(group or "", ""))  # for the others it waits
         return NotAdmitted(denial + next(filter(None, old), ""))
     if gang.place is QueuePlace.NOMINATED:  # victims may have ended since it was settled
         return NotAdmitted(nominations.awaits(state, gang) or gang.denial)

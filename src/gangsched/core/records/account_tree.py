@@ -59,14 +59,30 @@ class Account:
         root: The account at the top.
         names: Its name and those of all above it, the root first.
         has_part: Whether it draws from the nominals of its tree.
+        keeps_some: Whether it, or an account below, does not lend all that it has.
         used: What all pods below request, by resource, in thousandths.
         drawn: What it draws; see the module.
+        known_share: Its share with the past, and the instant of it; None after a charge.
         past: The mean of what it drew, as of the instant ``past_at``; empty without history.
     """
 
     __slots__ = (
-        *("_kept", "_most", "_pool", "children", "drawn", "has_part", "names", "number", "past"),
-        *("parent", "past_at", "quota", "root", "used"),
+        "_kept",
+        "_most",
+        "_pool",
+        "children",
+        "drawn",
+        "has_part",
+        "keeps_some",
+        "known_share",
+        "names",
+        "number",
+        "parent",
+        "past",
+        "past_at",
+        "quota",
+        "root",
+        "used",
     )
 
     def __init__(self, quota: Quota, number: int) -> None:
@@ -77,10 +93,12 @@ class Account:
         self.root: Account = self
         self.names: tuple[str, ...] = (quota.name,)
         self.has_part: bool = quota.nominal is not None
+        self.keeps_some: bool = False
         self.used: dict[str, int] = {}
         self.drawn: dict[str, int] = {}
         self.past: dict[str, float] = {}
         self.past_at: float = -math.inf
+        self.known_share: tuple[float, Share] | None = None
         self._pool: dict[str, int] = {}
         self._kept: dict[str, int] = {}
         self._most: dict[str, int] = {}
@@ -132,6 +150,14 @@ class Account:
             above = min(above, pool - kept - max(0, drawn - kept) + limit)
         return max(0, kept - drawn) + above
 
+    def surely_lacks(self, amounts: Mapping[str, int]) -> bool:
+        """Return whether its tree has less left than some amounts, wherever. O(resources)."""
+        root = self.root
+        if not self.has_part or root.keeps_some:
+            return False
+        pool, drawn = root._pool, root.drawn
+        return any(n in pool and more > pool[n] - drawn.get(n, 0) for n, more in amounts.items())
+
     def is_exceeded(self, resource: str) -> bool:
         """Return whether it, or an account above, uses more than it may. O(depth)."""
         for each in self.path:
@@ -140,15 +166,18 @@ class Account:
                 return True
         return self.left(resource) < 0
 
-    def share(self, past: Mapping[str, float] = _NOTHING) -> Share:
+    def share(
+        self, past: Mapping[str, float] = _NOTHING, among: Iterable[str] | None = None
+    ) -> Share:
         """Return its share among its siblings. O(resources).
 
         Args:
             past: What counts as drawn if it is more than what is drawn now.
+            among: The resources that count; None for all.
         """
         amount = 0.0
         if self.parent is not None and self.has_part:
-            for name in {**self.drawn, **past}:
+            for name in {**self.drawn, **past} if among is None else among:
                 over = max(self.drawn.get(name, 0), past.get(name, 0)) - self.pool(name)
                 lendable = self.parent.most(name)
                 if over > 0 and lendable > 0:
@@ -169,6 +198,7 @@ class Account:
         account: Account | None = self
         drawing = change if self.has_part else 0
         while account is not None:
+            account.known_share = None
             _add(account.used, resource, change)
             if drawing:
                 kept, before = account.keeps(resource), account.drawn.get(resource, 0)
@@ -255,20 +285,21 @@ class AccountTree:
         return (queue,) if account is None else account.names
 
     def share(self, queue: str) -> Share:
-        """Return the share of a queue among its siblings. O(resources)."""
+        """Return the share of a queue among its siblings. O(resources), O(1) if it is known."""
         account = self.by_name.get(queue)
         if account is None:
             return _NONE
-        if self.history is None:
-            return account.share()
-        return account.share(account.mean(self.now, self.history))
+        if account.known_share is None or account.known_share[0] != self.now:
+            past = {} if self.history is None else account.mean(self.now, self.history)
+            account.known_share = self.now, account.share(past)
+        return account.known_share[1]
 
     def remember(self, account: Account) -> None:
         """Bring up to date what an account, and all above, remember. O(depth x resources)."""
         if self.history is not None:
             for each in account.path:
                 each.past = each.mean(self.now, self.history)
-                each.past_at = self.now
+                each.past_at, each.known_share = self.now, None
 
     def problem(self, queue: str | None) -> str:
         """Return why no pod may be in a queue; ``""`` if it may. O(1).
@@ -359,6 +390,7 @@ def _fill(account: Account) -> None:
     if account.parent is not None:
         lend = account.quota.lend
         account._kept = {n: max(0, pool[n] - lend[n]) for n in pool if n in lend}
+    account.keeps_some = bool(account._kept) or any(each.keeps_some for each in account.children)
 
 
 def _limit(account: Account) -> None:

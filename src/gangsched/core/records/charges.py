@@ -25,22 +25,38 @@ Source: KEP-34, "Admission Controller": quota is reserved for a group with ``tot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
 from gangsched.core.records.account_tree import Account, AccountTree
+from gangsched.core.records.gang import GangRecord
+from gangsched.core.records.waiters import Line, Waiters
 from gangsched.errors import InternalError
 from gangsched.model import Pod
 from gangsched.options.quota import Quota
 from gangsched.resources import NOTHING, Resources
 
-__all__ = ["Charge", "Charges", "Owner"]
+__all__ = ["Alike", "Charge", "Charges", "Owner"]
 
 Owner: TypeAlias = str
 """The key of a group, or ``pod:`` and the UID of a regular pod."""
+
+
+@final
+@frozen
+class Alike:
+    """What is equal for owners that fit exactly if the others do: they hold nothing yet.
+
+    Attributes:
+        accounts: The names of their accounts.
+        amounts: What each of them would be charged.
+    """
+
+    accounts: tuple[str, ...]
+    amounts: Resources
 
 
 @final
@@ -78,6 +94,7 @@ class Charges:
 
     __slots__ = (
         "_accounts",
+        "_ahead",
         "_changed",
         "_charged",
         "_charges",
@@ -86,6 +103,7 @@ class Charges:
         "_lifted",
         "_pretended",
         "_queue",
+        "_waiters",
         "_waiting",
         "is_used",
         "tree",
@@ -104,6 +122,8 @@ class Charges:
         self._pretended: dict[Owner, Resources] = {}
         self._charged: dict[Owner, Resources] = {}
         self._waiting: dict[Owner, str] = {}
+        self._waiters: Waiters = Waiters()
+        self._ahead: set[Owner] = set()
         self._has_returned = False
         self.version = 0
 
@@ -140,7 +160,7 @@ class Charges:
 
     def forget(self, key: Owner) -> None:
         """Forget an owner without pods, unless it reserves something. O(1)."""
-        self._waiting.pop(key, None)
+        self.stop_waiting(key)
         if key not in self._charges:
             self._accounts.pop(key, None)
             self._queue.pop(key, None)
@@ -160,13 +180,55 @@ class Charges:
         """Return why an owner waits; empty if it does not. O(1)."""
         return self._waiting.get(key, "")
 
-    def wait(self, key: Owner, problem: str) -> None:
-        """Note that an owner waits for a quota, and why. O(1)."""
+    def wait(self, key: Owner, problem: str, gang: GangRecord, alike: Hashable) -> None:
+        """Note that an owner waits for a quota. O(log owners).
+
+        Args:
+            key: The owner.
+            problem: Why.
+            gang: Its gang; its sort key says where it is among those that ask for the same.
+            alike: Equal for owners that fit exactly if the others do.
+        """
         self._waiting[key] = problem
+        self._waiters.put(key, gang, alike)
 
     def stop_waiting(self, key: Owner) -> None:
-        """Note that an owner does not ask for quota any more. O(1)."""
-        self._waiting.pop(key, None)
+        """Note that an owner does not ask for quota any more. O(log owners)."""
+        if self._waiting.pop(key, None) is not None:
+            self._waiters.discard(key)
+
+    def lines(self) -> list[Line]:
+        """Return who waits, those that ask for the same in a line. O(lines).
+
+        Lines are left out for which their trees have too little left, whoever takes it.
+        """
+        return [line for line in self._waiters.lines() if not self.surely_lacks(line[0])]
+
+    def smallest(self, lines: Iterable[Line]) -> list[Alike] | None:
+        """Return for each tree the least that a line asks for of it; None if that is not known.
+
+        Once its tree has too little left for that, no line needs to be asked. O(lines).
+        """
+        found: dict[str, Alike] = {}
+        for alike, _account, _waiters in lines:
+            if not isinstance(alike, Alike) or len(alike.accounts) != 1:
+                return None
+            root = self.tree.by_name[alike.accounts[0]].root.name
+            known = found.get(root)
+            if known is None:
+                found[root] = alike
+            elif known.amounts != alike.amounts:
+                both = known.amounts.keys() & alike.amounts.keys()
+                least = {n: min(known.amounts[n], alike.amounts[n]) for n in both}
+                found[root] = Alike(known.accounts, Resources.from_milli(least))
+        return list(found.values())
+
+    def surely_lacks(self, alike: Hashable) -> bool:
+        """Return whether a tree has too little left for a line. O(accounts x resources)."""
+        if not isinstance(alike, Alike):
+            return False
+        by_name = self.tree.by_name
+        return any(by_name[name].surely_lacks(alike.amounts) for name in alike.accounts)
 
     def take_returned(self) -> bool:
         """Return whether less is charged to an owner than before, since the last call. O(1)."""
@@ -178,9 +240,15 @@ class Charges:
         changed, self._changed = self._changed, {}
         return changed
 
-    def note_returned(self) -> None:
-        """Let the owners that wait be asked again, as if less was charged than before. O(1)."""
-        self._has_returned = bool(self._waiting)
+    def note_ahead(self, owners: Iterable[Owner]) -> None:
+        """Note the owners for the sake of which others were not asked to start."""
+        self._ahead = set(owners)
+
+    def note_left(self, key: Owner) -> None:
+        """Note that an owner leaves the queue and takes nothing: others may start. O(1)."""
+        if key in self._ahead:
+            self._ahead.discard(key)
+            self._has_returned = bool(self._waiting)
 
     # What fits ----------------------------------------------------------------------------------
 
@@ -229,6 +297,12 @@ class Charges:
         """Return what an owner is charged if it reserves so much. O(resources)."""
         return _larger(reserved, self._held.get(key, NOTHING))
 
+    def alike(self, key: Owner, amounts: Resources) -> Hashable:
+        """Return what is equal for owners like one; the owner itself if none is like it. O(1)."""
+        if key in self._charged:
+            return key
+        return Alike(tuple([account.name for account in self.accounts_of(key)]), amounts)
+
     def has_reserved(self, key: Owner) -> bool:
         """Return whether an owner reserves something. O(1)."""
         return key in self._charges
@@ -254,17 +328,18 @@ class Charges:
         else:
             self._held.pop(key, None)
         self._recount(key)
+        if sign > 0:  # it may be a victim now, though no more is charged than was reserved
+            self._note(key)
 
     def release(self, key: Owner) -> None:
         """Return what an owner has reserved; it does not wait any more."""
-        self._waiting.pop(key, None)
+        self.stop_waiting(key)
         self.unreserve(key)
 
-    def restore(self, charges: Iterable[Charge], waiting: Iterable[tuple[Owner, str]]) -> None:
-        """Remember what a snapshot has of owners with a quota; members are counted when read."""
+    def restore(self, charges: Iterable[Charge]) -> None:
+        """Remember what owners reserved, as a snapshot says; members are counted when read."""
         for charge in charges:
             self._put(charge)
-        self._waiting.update((key, why) for key, why in waiting if self.covers(key))
 
     # Trials -------------------------------------------------------------------------------------
 
@@ -360,10 +435,13 @@ class Charges:
                 self.tree.remember(account)
         changes = self._move(key, before, after)
         if changes:
-            self.version += 1
-            for account in self._accounts.get(key, ()):
-                self._changed[account.name] = None
+            self._note(key)
         return any(change < 0 for change in changes.values())
+
+    def _note(self, key: Owner) -> None:
+        self.version += 1
+        for account in self._accounts.get(key, ()):
+            self._changed[account.name] = None
 
     def _move(self, key: Owner, before: Resources, after: Resources) -> dict[str, int]:
         """Charge what differs to the accounts of an owner, and return it."""
@@ -390,6 +468,7 @@ class Charges:
             raise InternalError("an owner without a quota reserves something")
         if known - self._accounts.keys():
             raise InternalError("an owner is charged to no place")
+        self._waiters.check(self._waiting)
         if self._lifted or self._pretended:
             raise InternalError("a trial of the accounts is still under way")
         charged: dict[Account, dict[str, int]] = {}

@@ -156,6 +156,8 @@ class GangRecord:
         began: The step at which its attempt began; 0 without one.
         is_whole: Whether the next attempt is about all members even if the unit is a pod.
         giving_way: Why it cannot be completed, while its members wait for another's cycle.
+        lacks_since: When it failed for lack of capacity or of a quota first, since it was placed
+            last; None if it has not.
         held_at: How many events there were when the permit timeout ended its hold last; -1 before.
             Until the next event it takes no node again to wait on, or gangs would hold nodes in
             turn for ever.
@@ -194,6 +196,7 @@ class GangRecord:
             "is_tree",
             "is_whole",
             "key",
+            "lacks_since",
             "leaves",
             "members",
             "no_plan_at",
@@ -239,6 +242,7 @@ class GangRecord:
         self.span: tuple[int, float] | None = None
         self.on_nodes = self.counted_priority = 0
         self.held_at = -1
+        self.lacks_since: float | None = None
         self.no_plan_at: tuple[float, int] | None = None
         self.reclaimed_at = -1
         self.refused: UnschedulableMember | None = None

@@ -70,6 +70,7 @@ def read_into(state: State, rows: SnapshotRow) -> None:
         state.had_terms = state.records.counts.has_terms
         state.records.quotas.take_returned()
         _read_gains(state, rows)
+    state.retry_at = math.inf if rows.retry_at is None else rows.retry_at
     state.call.out += rows.effects
     state.call.is_over = False
 

@@ -142,6 +142,7 @@ class GangRecordRow:
     began: int = 0
     is_whole: bool = False
     giving_way: str = ""
+    lacks_since: float | None = None
     reason: str = ""
     denial: str = ""
     refused: UnschedulableMember | None = None
@@ -229,6 +230,7 @@ class SnapshotRow:
     overdue: tuple[PodUID, ...] = ()
     no_plans: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
+    retry_at: float | None = None
     backfill: BackfillRow | None = None
     effects: tuple[Effect, ...] = ()
     errors: tuple[ErrorRow, ...] = ()

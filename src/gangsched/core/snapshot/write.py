@@ -10,6 +10,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from hashlib import sha256
 from typing import Any
@@ -67,6 +68,7 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         ),
         charges=tuple(records.quotas._charges.values()),
         over_quota=tuple(records.quotas._waiting.items()),
+        retry_at=None if state.retry_at == math.inf else state.retry_at,
         past_usage=tuple(
             (account.name, name, amount, account.past_at)
             for account in records.quotas.tree

@@ -15,7 +15,7 @@ from gangsched.core.nodes.node_table import NodeTable
 from gangsched.core.nodes.views import NodeViews
 from gangsched.core.points import Points
 from gangsched.core.queue import Queue
-from gangsched.core.queue.by_account import Shares
+from gangsched.core.queue.by_account import Shares, alone
 from gangsched.core.queue.gains import Gains
 from gangsched.core.records import Records
 from gangsched.core.records.charges import Charges
@@ -82,6 +82,7 @@ class State:
         nominations: The nodes that are kept for preemptors.
         reservation: The one in force, and what is remembered to make it.
         events: How many events there were.
+        retry_at: When gangs may preempt that may not yet, as ``Preemption`` puts it off.
     """
 
     def __init__(self, settings: SchedulerSettings) -> None:
@@ -110,6 +111,7 @@ class State:
         self.spares: Spares = Spares()
         self.reservation: ReservationState = ReservationState(settings.backfill)
         self.events = 0
+        self.retry_at: float = math.inf
         self.had_terms = False
         self.gains: Gains = Gains()
         self.giving_way = 0
@@ -125,24 +127,29 @@ class State:
     def _shares(self) -> tuple[Shares | None, Callable[[GangRecord], str]]:
         """Return how accounts compare, and on which account a gang is: plugin, or queues, or none.
 
-        A gang that is half placed is not interrupted.
+        Methods say so, and no functions of this call: a fork has its own.
         """
-        records, tree = self.records, self.records.quotas.tree
-
-        def share(account: str, gang: GangRecord) -> tuple[float, ...]:
-            if gang.waiting:
-                return (-math.inf,)
-            return (self.points.share(account, records.used_by(account)),)
-
-        def share_of_queue(queue: str, gang: GangRecord) -> tuple[float, ...]:
-            return (-math.inf, 0.0) if gang.waiting else tree.share(queue)
-
+        tree = self.records.quotas.tree
         if self.points.has_shares:
-            return Shares(lambda name: (name,), share), lambda gang: records.account_of(gang.pod)
+            return Shares(alone, self._share), self._account_of
         if tree.has_queues:
             drift = tree.history is not None
-            return Shares(tree.path_of, share_of_queue, drift), self._queue_of
+            return Shares(tree.path_of, self._share_of_queue, drift), self._queue_of
         return None, attrgetter("account")
+
+    def _share(self, account: str, gang: GangRecord) -> tuple[float, ...]:
+        """Return the share of an account; a gang that is half placed is not interrupted."""
+        if gang.waiting:
+            return (-math.inf,)
+        return (self.points.share(account, self.records.used_by(account)),)
+
+    def _share_of_queue(self, queue: str, gang: GangRecord) -> tuple[float, ...]:
+        if gang.waiting:
+            return (-math.inf, 0.0)
+        return self.records.quotas.tree.share(queue)
+
+    def _account_of(self, gang: GangRecord) -> str:
+        return self.records.account_of(gang.pod)
 
     def _queue_of(self, gang: GangRecord) -> str:
         """Return the queue of a gang; of a bundle with several, that of its first group."""
