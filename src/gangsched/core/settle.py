@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from gangsched.core.admission import accounts, restarts
+from gangsched.core.admission import accounts, quota_wakes, restarts
 from gangsched.core.admission.lacking import rests
 from gangsched.core.attempt import spares
 from gangsched.core.attempt.pending_members import (
@@ -75,13 +75,13 @@ def settle_all(state: State) -> None:
             _reject_refused(state)
         if not call.touched:
             if has_quotas:
-                accounts.ask_waiting(state)
+                quota_wakes.ask_waiting(state)
             if call.used:
                 used, call.used = call.used, {}
                 state.queue.used(used)
             elif has_quotas and (changed := records.quotas.take_changed()):
                 state.queue.used(changed)
-                accounts.ask_reclaiming(state, changed)
+                quota_wakes.ask_reclaiming(state, changed)
         if call.touched:
             _settle_touched(state)
         elif table.gains or call.pods_changed or call.pods_tried:

@@ -1,10 +1,10 @@
 """The quotas: what a gang may take beside those that hold nodes.
 
-Theory of operation. A quota counts what members of groups hold on nodes, elastic ones included; the
-mover tells ``Charges`` of it. A group with a member on a node is charged what its minimum needs
-if that is more, and fits: its other members will follow. A gang is asked when it is settled, and
-once more when its turn comes: another one may have taken what was left. It fits if what its minimum
-needs fits beside all others.
+Theory of operation. A quota counts what pods hold on nodes, elastic members included; the mover
+tells ``Charges`` of it. A group with a member on a node is charged what its minimum needs if that
+is more, and fits: its other members will follow. A gang is asked when it is settled, and once more
+when its turn comes: another one may have taken what was left. It fits if what its minimum needs
+fits beside all others. A regular pod is asked about as a gang of one.
 
 Rules:
   R1  groups that start together are asked together;
@@ -17,15 +17,12 @@ Rules:
       the minima reserve that start with it (``Allowance``). Others are tried in its stead;
   R4  a group that is being restarted is charged as if it ran, until it is tried again; after its
       backoff only if its minimum exists;
-  R5  when a charge ends, the gangs that wait are asked again in queue order, each beside those that
-      fit before it. If one of these leaves the queue without a node, the others are asked again;
-  R6  a gang that is not admitted for another reason does not wait for a quota.
+  R5  a gang that is not admitted for another reason does not wait for a quota.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from copy import copy
 from operator import attrgetter
 from typing import TypeAlias, final
@@ -33,11 +30,7 @@ from typing import TypeAlias, final
 from gangsched.core.admission import restarts
 from gangsched.core.admission.lacking import lacking
 from gangsched.core.admission.largest import most
-from gangsched.core.admission.reclaim import is_possible
-from gangsched.core.queue.demand import Reach
-from gangsched.core.records.charges import Charge
 from gangsched.core.records.gang import GangRecord, PodRecord
-from gangsched.core.records.waiters import Line
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Resources
 from gangsched.primitives import quorum
@@ -50,38 +43,21 @@ from gangsched.resources import NOTHING
 
 __all__ = [
     "Allowance",
-    "ask_reclaiming",
-    "ask_waiting",
     "charge",
+    "claims",
     "denial",
     "kept_out",
     "note_kept_out",
     "note_left",
+    "over_quota",
+    "place",
     "problem",
-    "restore",
     "stop_waiting",
     "targets",
-    "touch_waiting",
 ]
 
 _Request: TypeAlias = tuple[str | None, Resources]
 """The role of a member, and what it requests."""
-
-
-def restore(state: State, charges: Iterable[Charge], waiting: Iterable[tuple[str, str]]) -> None:
-    """Read what owners reserve, and which wait, once their pods are known. O(pods)."""
-    quotas = state.records.quotas
-    if not quotas.is_used:
-        return
-    for gang in state.records.gangs.values():
-        _place(state, gang)
-    quotas.restore(charges)
-    for owner, why in waiting:
-        gang_or_none = _gang_of(state, owner)
-        if gang_or_none is not None and quotas.covers(owner):
-            state.queue.note_turn(gang_or_none)
-            info = gang_or_none.infos.get(GroupKey(owner))
-            quotas.wait(owner, why, gang_or_none, _problem(state, gang_or_none, owner, info)[1])
 
 
 def problem(state: State, gang: GangRecord) -> str:
@@ -94,7 +70,8 @@ def problem(state: State, gang: GangRecord) -> str:
     return next((each for each in problems if each), "")
 
 
-def _place(state: State, gang: GangRecord) -> None:
+def place(state: State, gang: GangRecord) -> None:
+    """Charge the owners of a gang to the accounts that they belong to. O(members)."""
     quotas = state.records.quotas
     for info in gang.infos.values():
         quotas.place(info.key, info.namespace, _queue_of(gang, info))
@@ -123,7 +100,7 @@ def denial(state: State, gang: GangRecord) -> tuple[PodGroupInfo | None, str] | 
     for owner, info in pending.items():
         if not ledger.covers(owner):
             continue
-        why, alike = _problem(state, gang, owner, info)
+        why, alike = over_quota(state, gang, owner, info)
         if why:
             if not found:
                 state.queue.note_turn(gang)
@@ -136,7 +113,7 @@ def denial(state: State, gang: GangRecord) -> tuple[PodGroupInfo | None, str] | 
     return found[0] if found and (not apart or len(found) == len(pending)) else None
 
 
-def _problem(
+def over_quota(
     state: State, gang: GangRecord, owner: str, info: PodGroupInfo | None
 ) -> tuple[str, Hashable]:
     """Return why an owner must wait, ``""`` if it need not; and what is equal for those alike.
@@ -145,9 +122,9 @@ def _problem(
     """
     if info is not None and info.was_scheduled:
         return _exceeded_again(state, gang, info), owner
-    ledger, claims = state.records.quotas, _claims(state, gang, info)
-    alike = ledger.alike(owner, claims[0][1]) if len(claims) == 1 else owner
-    return ledger.exceeded(claims), alike
+    ledger, wanted = state.records.quotas, claims(state, gang, info)
+    alike = ledger.alike(owner, wanted[0][1]) if len(wanted) == 1 else owner
+    return ledger.exceeded(wanted), alike
 
 
 def targets(
@@ -165,7 +142,7 @@ def targets(
     found: dict[str, Resources] = {}
     starting = [info for info in gang.infos.values() if is_whole and not info.was_scheduled]
     for info in starting:
-        found |= {key: ledger.target_of(key, each) for key, each in _claims(state, gang, info)}
+        found |= {key: ledger.target_of(key, each) for key, each in claims(state, gang, info)}
     more: dict[str, Resources] = {}
     for record in members:
         if record.info is None or record.info not in starting:
@@ -176,7 +153,7 @@ def targets(
 def charge(state: State, gang: GangRecord) -> None:
     """Charge the groups that have members on nodes, or are being restarted; release the others."""
     ledger = state.records.quotas
-    _place(state, gang)
+    place(state, gang)
     if not gang.pending:
         stop_waiting(state, gang)
     if gang in state.nominations.known:
@@ -207,98 +184,6 @@ def _is_restarted(state: State, info: PodGroupInfo) -> bool:
 
 def _returns(state: State, info: PodGroupInfo) -> bool:
     return info.is_complete and restarts.returns(state, info)
-
-
-def ask_waiting(state: State) -> None:
-    """Note the gangs that wait for a quota and fit by now, if a charge was returned.
-
-    They are asked in queue order, each beside those that fit before it. Of those that ask for the
-    same, none is asked after one that does not fit.
-
-    Runtime complexity: O(lines log lines), and O(members) for each gang that fits.
-    """
-    quotas = state.records.quotas
-    if not quotas.take_returned():
-        return
-    refused: set[Hashable] = set()
-    due: dict[GangRecord, list[tuple[str, Hashable]]] = {}
-
-    def gangs(line: Line) -> Iterator[GangRecord]:
-        alike, _account, waiters = line
-        for _turn, owner, gang in waiters:
-            if alike in refused:
-                return
-            due.setdefault(gang, []).append((owner, alike))
-            yield gang
-
-    lines = quotas.lines()
-    smallest = quotas.smallest(lines)
-    ahead: list[str] = []
-    for gang in state.queue.played([(line[1], gangs(line)) for line in lines]):
-        if ahead and smallest is not None and all(map(quotas.surely_lacks, smallest)):
-            refused.update(line[0] for line in lines)
-            break
-        for owner, alike in due.pop(gang, ()):
-            if gang in state.call.touched:
-                continue  # another group of its bundle was asked about for both
-            info = gang.infos.get(GroupKey(owner))
-            if quotas.surely_lacks(alike) or _problem(state, gang, owner, info)[0]:
-                refused.add(alike)
-                continue
-            state.touch(gang)
-            if info is None or not info.was_scheduled:
-                claims = _claims(state, gang, info)
-                quotas.pretend([(key, quotas.target_of(key, each)) for key, each in claims])
-                ahead += [key for key, _amounts in claims]
-    quotas.end_trial()
-    quotas.note_ahead(ahead if refused else ())
-
-
-def ask_reclaiming(state: State, changed: Collection[str]) -> None:
-    """Note the gangs that may take back by now what others borrow, as something was charged.
-
-    Runtime complexity: O(gangs that wait for quotas + blocked demands), and O(queues around) for
-    each of their queues.
-
-    Args:
-        state: The state.
-        changed: The accounts to which more or less is charged than before.
-    """
-    quotas, policy = state.records.quotas, state.settings.preemption
-    if policy is None or policy.reclaim is None:
-        return
-    known: dict[str, bool] = {}
-
-    def may(queue: str) -> bool:
-        if queue not in known:
-            known[queue] = is_possible(state, queue)
-        return known[queue]
-
-    lowest = min(state.records.priorities, default=math.inf)
-    for owner in quotas.waiting:
-        gang = _gang_of(state, owner)
-        if gang is not None and (lowest < gang.priority or may(quotas.queue_of(owner))):
-            state.touch(gang)
-
-    def may_be_helped(reach: Reach) -> bool:
-        queue = reach.queue or ""
-        return (lowest < reach.below and queue in changed) or may(queue)
-
-    state.queue.wake_reclaiming(may_be_helped, state.mark)
-
-
-def touch_waiting(state: State) -> None:
-    """Note all gangs that wait for a quota: who may go for them has changed. O(gangs)."""
-    state.records.quotas.version += 1
-    for owner in state.records.quotas.waiting:
-        gang = _gang_of(state, owner)
-        if gang is not None:
-            state.touch(gang)
-
-
-def _gang_of(state: State, owner: str) -> GangRecord | None:
-    records = state.records
-    return records.gang_of.get(GroupKey(owner)) or records.gangs.get(owner)
 
 
 def stop_waiting(state: State, gang: GangRecord) -> None:
@@ -403,7 +288,7 @@ def _members(gang: GangRecord, info: PodGroupInfo) -> Iterable[PodRecord]:
     return (record for record in gang.members.values() if record.info is info)
 
 
-def _claims(
+def claims(
     state: State, gang: GangRecord, info: PodGroupInfo | None
 ) -> list[tuple[str, Resources]]:
     """Return what a group, and those that start with it, need; or a regular pod. O(members)."""

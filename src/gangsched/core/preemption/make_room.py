@@ -32,7 +32,7 @@ from typing import Any
 
 from attrs import evolve
 
-from gangsched.core.admission import accounts
+from gangsched.core.admission import accounts, quota_wakes
 from gangsched.core.admission.lacking import lacking
 from gangsched.core.admission.reclaim import AccountTrial, queue_of
 from gangsched.core.attempt.pending_members import split
@@ -143,7 +143,7 @@ def retry(state: State) -> None:
     for demand in state.queue.blocked():
         if demand.reach is not None and demand.reach.evicts:
             state.queue.unblock(demand)
-    accounts.touch_waiting(state)
+    quota_wakes.touch_waiting(state)
 
 
 def _preempt(state: State, gang: GangRecord, demand: Demand, reach: Reach) -> bool:

@@ -17,7 +17,7 @@ import math
 from itertools import pairwise
 from typing import Final
 
-from gangsched.core.admission import accounts
+from gangsched.core.admission import quota_wakes
 from gangsched.core.intake.gangs import gang_of_group, grow_tree
 from gangsched.core.intake.seen import Seen, conflict, seen_as, spelled, wanted_state
 from gangsched.core.queue.gains import Gains
@@ -175,7 +175,7 @@ def _read_charges(state: State, rows: SnapshotRow) -> None:
     for path, keys in (("charges", charged), ("over_quota", waiting)):
         for n, key in enumerate(keys):
             get(known, key, f"{path}[{n}]")
-    accounts.restore(state, rows.charges, waiting.items())
+    quota_wakes.restore(state, rows.charges, waiting.items())
     for name, resource, amount, at in rows.past_usage:
         account = records.quotas.tree.by_name.get(name)
         if account is not None and records.quotas.tree.history is not None:
