@@ -202,7 +202,7 @@ class Charges:
 
         Lines are left out for which their trees have too little left, whoever takes it.
         """
-        return [line for line in self._waiters.lines() if not self.surely_lacks(line[0])]
+        return self._waiters.lines(self.surely_lacks)
 
     def smallest(self, lines: Iterable[Line]) -> list[Alike] | None:
         """Return for each tree the least that a line asks for of it; None if that is not known.

@@ -8,7 +8,7 @@ Invariant (``check``): an owner is in exactly one line, with the sort key that i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Any, TypeAlias, final
 
 from sortedcontainers import SortedList
@@ -54,10 +54,12 @@ class Waiters:
             if not line:
                 del self._lines[place[0]]
 
-    def lines(self) -> list[Line]:
-        """Return all lines; they may change while they are read. O(lines)."""
+    def lines(self, is_left_out: Callable[[Hashable], bool]) -> list[Line]:
+        """Return the lines but some; no owner may come or go while they are read. O(lines)."""
         return [
-            (alike, line[0][2].account, iter(list(line))) for alike, line in self._lines.items()
+            (alike, line[0][2].account, iter(line))
+            for alike, line in self._lines.items()
+            if not is_left_out(alike)
         ]
 
     def check(self, owners: Collection[str]) -> None:
