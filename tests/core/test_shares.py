@@ -19,11 +19,12 @@ from gangsched import (
     PodAdded,
     PodDeleted,
     Profile,
+    Quota,
     SchedulingUnit,
     presets,
 )
 from gangsched.core.scheduler import Scheduler
-from gangsched.errors import PluginError
+from gangsched.errors import PluginError, ProfileError
 from gangsched.protocols import EntityView, QueueSortKey
 from gangsched.resources import Resources
 from gangsched.testing import make_node, make_pod
@@ -238,3 +239,10 @@ def test_usage_that_a_snapshot_shows_is_dealt_with_by_the_first_call_after_it() 
     run.decide()
     run.scheduler._check()
     assert run.started == ["a0", "b0", "a1"]
+
+
+def test_weights_of_quotas_beside_the_shares_of_a_plugin_are_refused() -> None:
+    _policy, *others = presets.coscheduling_profile().plugins
+    heavy = Quota(name="a", nominal={"cpu": 1}, weight=2.0)
+    with pytest.raises(ProfileError, match="weights of quotas"):
+        Scheduler(InMemoryCluster(), Profile(FairShare({}), *others), quotas=[heavy])

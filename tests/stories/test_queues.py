@@ -422,3 +422,115 @@ def test_forked_scheduler_counts_for_itself() -> None:
     assert any("x" in str(effect) for _at, effect in answer.timed)
     used = {row.name: row.used.amount("cpu") for row in story.scheduler.quotas()}
     assert used == {"org": 3000, "a": 3000, "b": 0}
+
+
+# What an outsider found
+
+
+def test_pod_that_changes_its_queue_gives_its_share_back() -> None:
+    story = shared(evolve(A, parent=None), evolve(B, parent=None))
+    pods(story, "a", "big", cpu=3)
+    pods(story, "a", "waits", cpu=2)
+    story.update("big", queue="b")
+    story.decide()
+    assert "waits" in story.bound
+
+
+def test_active_pod_that_changes_its_queue_is_found_again() -> None:
+    story = shared(evolve(A, parent=None), evolve(B, parent=None), cpus=0)
+    pods(story, "a", "x", cpu=4)
+    story.tell(NodeAdded(make_node("m", cpu=9)))
+    story.update("x", queue="b")
+    pods(story, "b", "y", cpu=4)
+    pods(story, "a", "z", cpu=4)
+    assert "z" in story.bound
+
+
+def test_pod_in_a_queue_above_is_not_taken() -> None:
+    """It ran there before that queue had others below it."""
+    story = shared(evolve(ORG, nominal={"cpu": 0}), A, preemption=Preemption(reclaim=Reclaim.FAIR))
+    story.add(_on("above", "org", "n"))
+    pods(story, "a", *(f"a{n}" for n in range(5)))
+    assert not story.evicted
+
+
+def test_gang_that_its_quota_denies_while_it_backs_off_is_tried_afterwards() -> None:
+    policy = Preemption(reclaim=Reclaim.FAIR)
+    story = shared(preemption=policy, host={"recreates": True}, cpus=8)
+    add_gang(story, "low", 4, "b")
+    pods(story, "a", *(f"a{n}" for n in range(4)))
+    add_gang(story, "high", 3, "b", priority=5)
+    story.run(until=100.0)
+    small = {name for name in story.bound if name.startswith("low")}
+    assert not small, "the whole gang does not fit beside the other"
+    story.delete("high-0", "high-1", "high-2")
+    story.run(until=200.0)
+    assert len([name for name in story.bound if name.startswith("low")]) == 4
+
+
+def test_node_that_comes_lets_a_gang_take_back_that_lacked_a_place() -> None:
+    story = shared(preemption=Preemption(reclaim=Reclaim.NOMINAL), cpus=8)
+    pods(story, "b", *(f"b{n}" for n in range(8)))
+    pods(story, "a", "large", cpu=4, node_selector={"kind": "big"})
+    assert not story.evicted
+    story.tell(NodeAdded(make_node("m", cpu=8, labels={"kind": "big"})))
+    story.decide()
+    assert story.bound["large"] == "m"
+
+
+def test_queue_without_a_nominal_is_asked_though_its_tree_is_full() -> None:
+    capped = Quota(name="c", parent="org", hard={"cpu": 2})
+    story = shared(evolve(ORG, nominal={"cpu": 2}), *_zero(A), capped)
+    pods(story, "a", "ax", cpu=2)
+    pods(story, "c", "cx", cpu=2)
+    pods(story, "a", "aw", cpu=2)
+    pods(story, "c", "cw", cpu=2)
+    story.delete("ax", "cx")
+    story.decide()
+    assert {"aw", "cw"} <= story.bound.keys()
+
+
+@each_way
+def test_restored_gangs_take_turns_by_the_queues_of_their_groups(way: Way) -> None:
+    story = shared(ORG, *_zero(A, B), Quota(name="c", parent="org", nominal={"cpu": 4}), way=way)
+    story.tell(NodeDeleted(NodeName("n")))
+    story.tell(NodeAdded(make_node("m", cpu=4)))
+    add_gang(story, "first", 2, "a")
+    pods(story, "c", "block", cpu=2)
+    add_gang(story, "again", 2, "a", created_at=1.0)
+    add_gang(story, "other", 2, "b", created_at=2.0)
+    story.interrupt()
+    story.delete("block")
+    story.decide()
+    assert {"other-0", "other-1"} <= story.bound.keys()
+
+
+@each_way
+def test_queue_that_was_charged_once_has_a_past(way: Way) -> None:
+    story = shared(ORG, *_zero(A, B), Quota(name="c", parent="org", nominal={"cpu": 4}), way=way,
+                   history=100.0)  # fmt: skip
+    pods(story, "a", "x", cpu=4)
+    if way is Way.REBUILT:
+        return  # no listing says when it began
+    story.now = 50.0
+    story.interrupt()
+    story.now = 100.0
+    story.delete("x")
+    past = {row.name: row.past for row in story.scheduler.quotas()}
+    assert past["a"] == pytest.approx(0.5)
+
+
+def test_gangs_that_fail_together_are_done_waiting_together() -> None:
+    story = shared(cpus=3, preemption=Preemption(reclaim=Reclaim.NOMINAL, delay=60.0))
+    pods(story, "a", *(f"low{n}" for n in range(3)))
+    story.add(*(Pod(name=f"p{n}", queue="a", requests={"cpu": 1}, priority=5) for n in range(3)))
+    story.run(until=59.0)
+    assert not story.evicted
+    story.run(until=60.0)
+    assert len(story.evicted) == 3
+
+
+def test_pod_that_fits_waits_for_nothing() -> None:
+    story = shared(preemption=Preemption(reclaim=Reclaim.NOMINAL, delay=60.0))
+    pods(story, "a", "x")
+    assert story.scheduler.next_deadline() is None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gangsched.core.state import SchedulerSettings
-from gangsched.errors import InvalidValueError
+from gangsched.errors import InvalidValueError, ProfileError
 from gangsched.membership import Membership
 from gangsched.model import Pod
 from gangsched.options.backfill import Backfill
@@ -45,6 +45,7 @@ def checked_settings(
 
     Raises:
         InvalidValueError: An argument is malformed. The error names the argument and the value.
+        ProfileError: A plugin says what the share of an account is, and so do weights of quotas.
     """
     _check(isinstance(profile, Profile), "profile", profile, "a Profile")
     is_backoff = backoff is None or isinstance(backoff, Backoff)
@@ -67,6 +68,10 @@ def checked_settings(
     expected = "a function from a Pod to a Membership or None"
     _check(callable(membership), "membership", membership, expected)
     check_cluster(cluster)
+    found = as_quotas(quotas)
+    weighted = [quota.name for quota in found if quota.weight != 1.0]
+    if weighted and callable(getattr(profile.queue_sort, "share", None)):
+        raise ProfileError("share", f"expected no weights of quotas beside it, got {weighted}")
     return SchedulerSettings(
         cluster=cluster,
         profile=profile,
@@ -80,7 +85,7 @@ def checked_settings(
         group_grace=group_grace,
         strict_priorities=strict_priorities,
         can_evict=preemption is not None if can_evict is None else can_evict,
-        quotas=as_quotas(quotas),
+        quotas=found,
         history=_as_history(history),
         levels=as_levels(levels),
     )

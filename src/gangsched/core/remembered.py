@@ -161,7 +161,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         },
         derived="account counted_priority handle is_bundle is_tree leaves members on_nodes"
         " pending problem sort_key tree tried waiting",
-        dropped="classes_of reclaimed_at span told_all untold",
+        dropped="classes_of span told_all untold",
         shown="infos key",
     ),
     # Pod groups ---------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         written={"_charges": "SnapshotRow.charges", "_waiting": "SnapshotRow.over_quota"},
         derived="_accounts _charged _held _queue _waiters",
         made="is_used tree",
-        dropped="_ahead _changed _has_returned _lifted _pretended version",
+        dropped="_ahead _changed _has_returned _lifted _pretended _tried",
     ),
     # The queue, and pods that wait on permit ----------------------------------------------------
     "Queue": Fields(

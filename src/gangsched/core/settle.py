@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from gangsched.core.admission import accounts, quota_wakes, restarts
+from gangsched.core.admission import accounts, quota_wakes, reclaim, restarts
 from gangsched.core.admission.lacking import rests
 from gangsched.core.attempt import spares
 from gangsched.core.attempt.pending_members import (
@@ -129,6 +129,7 @@ def _wake(state: State) -> None:
     changed, tried = call.pods_changed, call.pods_tried
     call.pods_changed = call.pods_tried = False
     if gains:
+        quota_wakes.ask_tried(state)
         since = min(gains.values())
         state.gains.note(records.step, since)
         for hold in records.holds:  # see ``Gains``
@@ -217,16 +218,20 @@ def _place_pending(state: State, gang: GangRecord, before: str) -> None:
     if demand is not None and _is_parked(state, gang, demand):  # 7
         if has_quotas:
             accounts.note_kept_out(state, gang, gang.pending.values())
+        if gang.lacks_since is None:
+            gang.lacks_since = state.records.now
         queue.put(gang, QueuePlace.PARKED, demand)
         state.reservation.note_parked(gang)
         return
     exceeded = accounts.denial(state, gang) if has_quotas else None
-    may_try = demand is not None and make_room.may_reclaim(state, gang, demand)
-    if exceeded is not None and not may_try:  # 8
+    if exceeded is not None and gang.lacks_since is None:
+        gang.lacks_since = state.records.now
+    if exceeded is not None and not _looks_for_victims(state, gang, demand, in_backoff):  # 8
         info, reason = exceeded
         nominations.refused(state, gang, reason)
         told = "" if info is None else f"pod group {info.key} waits for its quota"
         _not_admit(state, gang, (info, reason, told), before)
+        accounts.line_up(state, gang)
     elif awaited:  # 9
         queue.put(gang, QueuePlace.NOMINATED)
         gang.denial = awaited
@@ -234,6 +239,15 @@ def _place_pending(state: State, gang: GangRecord, before: str) -> None:
         queue.put(gang, QueuePlace.BACKOFF, gang.demand)
     else:  # 11
         queue.put(gang, _ACTIVE, demand)
+
+
+def _looks_for_victims(
+    state: State, gang: GangRecord, demand: Demand | None, in_backoff: bool
+) -> bool:
+    """Return whether a gang over its quota may take something back, now or after its backoff."""
+    if in_backoff:
+        return reclaim.queue_of(state, gang) is not None
+    return demand is not None and make_room.may_reclaim(state, gang, demand)
 
 
 def _is_parked(state: State, gang: GangRecord, demand: Demand) -> bool:

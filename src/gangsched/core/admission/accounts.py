@@ -30,9 +30,10 @@ from typing import TypeAlias, final
 from gangsched.core.admission import restarts
 from gangsched.core.admission.lacking import lacking
 from gangsched.core.admission.largest import most
+from gangsched.core.admission.reclaim import owners_of
 from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state import State
-from gangsched.model import GroupKey, Resources
+from gangsched.model import GroupKey, PreemptionPolicy, Resources
 from gangsched.primitives import quorum
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
@@ -47,6 +48,7 @@ __all__ = [
     "claims",
     "denial",
     "kept_out",
+    "line_up",
     "note_kept_out",
     "note_left",
     "over_quota",
@@ -123,8 +125,24 @@ def over_quota(
     if info is not None and info.was_scheduled:
         return _exceeded_again(state, gang, info), owner
     ledger, wanted = state.records.quotas, claims(state, gang, info)
-    alike = ledger.alike(owner, wanted[0][1]) if len(wanted) == 1 else owner
-    return ledger.exceeded(wanted), alike
+    if len(wanted) > 1:
+        return ledger.exceeded(wanted), owner
+    return ledger.exceeded(wanted), ledger.alike(
+        owner, wanted[0][1], preempts=_preempts(gang, info)
+    )
+
+
+def _preempts(gang: GangRecord, info: PodGroupInfo | None) -> bool:
+    specs = () if info is None else (info.root, info.spec)
+    stated = [spec.preemption_policy for spec in specs if spec and spec.preemption_policy]
+    return (stated or [gang.pod.preemption_policy])[0] is not PreemptionPolicy.NEVER
+
+
+def line_up(state: State, gang: GangRecord) -> None:
+    """Put what waits of a gang that is not admitted where it belongs in the order. O(groups)."""
+    state.queue.note_turn(gang)
+    for owner in owners_of(gang):
+        state.records.quotas.line_up(owner, gang)
 
 
 def targets(

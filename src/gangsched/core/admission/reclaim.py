@@ -203,7 +203,10 @@ class AccountTrial:
         own = self._own
         assert own is not None
         tree = self._quotas.tree
-        depth = next(n for n, name in enumerate(own.names) if victim.names[n] != name)
+        pairs = enumerate(zip(own.names, victim.names, strict=False))
+        depth = next((n for n, (one, other) in pairs if one != other), None)
+        if depth is None:
+            return False  # one is above the other: nothing is lent between them
         below = [tree.by_name[name] for name in victim.names[depth:]]
         if not all(any(each.over(name) > 0 for name in names) for each in below):
             return False

@@ -11,6 +11,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from typing import Final, final
 
@@ -118,8 +119,8 @@ def _has_just_begun(state: State, gang: GangRecord) -> bool:
     if policy is None or not policy.min_runtime:
         return False
     now, records = state.records.now, gang.members.values()
-    started = [now if r.started_at is None else r.started_at for r in records if r.slot >= 0]
-    until = min(started, default=now) + policy.min_runtime
+    started = [r.started_at for r in records if r.slot >= 0 and r.started_at is not None]
+    until = min(started, default=-math.inf) + policy.min_runtime
     if until > now:
         state.retry_at = min(state.retry_at, until)
     return until > now

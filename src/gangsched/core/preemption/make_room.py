@@ -32,9 +32,9 @@ from typing import Any
 
 from attrs import evolve
 
-from gangsched.core.admission import accounts, quota_wakes
+from gangsched.core.admission import accounts
 from gangsched.core.admission.lacking import lacking
-from gangsched.core.admission.reclaim import AccountTrial, queue_of
+from gangsched.core.admission.reclaim import AccountTrial, owners_of, queue_of
 from gangsched.core.attempt.pending_members import split
 from gangsched.core.attempt.reach import helps, may_evict, may_preempt
 from gangsched.core.evaluation.pod_class import PodClass
@@ -105,7 +105,8 @@ def reclaim(state: State, gang: GangRecord) -> bool:
     if demand is None or not may_reclaim(state, gang, demand):
         return False
     assert demand.reach is not None
-    gang.reclaimed_at = state.records.quotas.version
+    for owner in owners_of(gang):
+        state.records.quotas.note_tried(owner, demand.key)
     try:
         return _preempt(state, gang, demand, demand.reach)
     except GangschedError as error:
@@ -118,7 +119,10 @@ def may_reclaim(state: State, gang: GangRecord, demand: Demand) -> bool:
     reach = demand.reach
     if reach is None or reach.queue is None or not reach.evicts or gang.waiting:
         return False
-    if gang in state.nominations.known or gang.reclaimed_at == state.records.quotas.version:
+    quotas = state.records.quotas
+    if gang in state.nominations.known:
+        return False
+    if all(quotas.was_tried(owner, demand.key) for owner in owners_of(gang)):
         return False
     if gang.no_plan_at == state.mark or not may_preempt(state, reach):
         return False
@@ -129,9 +133,7 @@ def _is_early(state: State, gang: GangRecord) -> bool:
     """Return whether a gang has not waited long enough; note when it has. See ``delay``."""
     policy, now = state.settings.preemption, state.records.now
     assert policy is not None
-    if gang.lacks_since is None:
-        gang.lacks_since = now
-    until = gang.lacks_since + policy.delay
+    until = (now if gang.lacks_since is None else gang.lacks_since) + policy.delay
     if until > now:
         state.retry_at = min(state.retry_at, until)
     return until > now
@@ -143,7 +145,9 @@ def retry(state: State) -> None:
     for demand in state.queue.blocked():
         if demand.reach is not None and demand.reach.evicts:
             state.queue.unblock(demand)
-    quota_wakes.touch_waiting(state)
+    for gang in state.records.quotas.heads():
+        state.touch(gang)
+    state.records.quotas.forget_tried()
 
 
 def _preempt(state: State, gang: GangRecord, demand: Demand, reach: Reach) -> bool:

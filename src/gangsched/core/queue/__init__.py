@@ -4,7 +4,7 @@ Theory of operation. When a gang fails for lack of capacity, its demand is *bloc
 that demand would fail as well, so all of them are parked. One rule activates them: **a node that
 may take more than before wakes a blocked demand if one of its pods fits there, and enough of its
 pods fit in all**. Then the first of its gangs becomes active, as the *leader*. The next one follows
-when that has been placed. Nothing is woken by time, and nothing polls.
+when that has been placed. Nothing polls.
 
 *Steps* order failures and gains. Capacity that a gang held during its own attempt cannot help what
 has failed with that capacity already; but see ``core/queue/gains``.
@@ -133,8 +133,9 @@ class Queue:
         return (*self._sort(gang), gang.seq)
 
     def note_turn(self, gang: GangRecord) -> None:
-        """Note where a gang that is not admitted is in the order, for ``in_order``. O(1)."""
-        gang.sort_key, gang.account = self.key_of(gang), self._account_of(gang)
+        """Note where a gang is in the order for ``in_order``, unless its place says so. O(1)."""
+        if gang.place is not _ACTIVE and gang.place is not _PARKED:
+            gang.sort_key, gang.account = self.key_of(gang), self._account_of(gang)
 
     def order_of(self, gang: GangRecord) -> Turn:
         """Return what two gangs are compared by."""

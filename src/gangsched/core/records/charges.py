@@ -53,10 +53,12 @@ class Alike:
     Attributes:
         accounts: The names of their accounts.
         amounts: What each of them would be charged.
+        preempts: Whether they may evict pods.
     """
 
     accounts: tuple[str, ...]
     amounts: Resources
+    preempts: bool
 
 
 @final
@@ -89,7 +91,6 @@ class Charges:
     Attributes:
         tree: The accounts.
         is_used: Whether there is a quota at all.
-        version: Grows whenever something else is charged.
     """
 
     __slots__ = (
@@ -103,11 +104,11 @@ class Charges:
         "_lifted",
         "_pretended",
         "_queue",
+        "_tried",
         "_waiters",
         "_waiting",
         "is_used",
         "tree",
-        "version",
     )
 
     def __init__(self, quotas: Iterable[Quota] = (), history: float | None = None) -> None:
@@ -124,20 +125,20 @@ class Charges:
         self._waiting: dict[Owner, str] = {}
         self._waiters: Waiters = Waiters()
         self._ahead: set[Owner] = set()
+        self._tried: set[Hashable] = set()
         self._has_returned = False
-        self.version = 0
 
     # Owners -------------------------------------------------------------------------------------
 
     def place(self, key: Owner, namespace: str, queue: str | None) -> None:
         """Charge an owner to the quotas of its namespace and to its queue, from now on."""
+        own = self.tree.queue_of(namespace, queue)
+        self._queue[key] = "" if own is None else own.name
         accounts = self.tree.of(namespace, queue)
         if self._accounts.get(key) == accounts:
             return
-        own = self.tree.queue_of(namespace, queue)
-        self._queue[key] = "" if own is None else own.name
         charged = self._charged.get(key, NOTHING)
-        self._charge(key, charged, NOTHING)
+        self._has_returned |= self._charge(key, charged, NOTHING)
         self._accounts[key] = accounts
         self._charge(key, NOTHING, charged)
 
@@ -213,14 +214,17 @@ class Charges:
         for alike, _account, _waiters in lines:
             if not isinstance(alike, Alike) or len(alike.accounts) != 1:
                 return None
-            root = self.tree.by_name[alike.accounts[0]].root.name
+            account = self.tree.by_name[alike.accounts[0]]
+            if not account.has_part:
+                return None
+            root = account.root.name
             known = found.get(root)
             if known is None:
                 found[root] = alike
             elif known.amounts != alike.amounts:
                 both = known.amounts.keys() & alike.amounts.keys()
                 least = {n: min(known.amounts[n], alike.amounts[n]) for n in both}
-                found[root] = Alike(known.accounts, Resources.from_milli(least))
+                found[root] = Alike(known.accounts, Resources.from_milli(least), True)
         return list(found.values())
 
     def surely_lacks(self, alike: Hashable) -> bool:
@@ -229,6 +233,33 @@ class Charges:
             return False
         by_name = self.tree.by_name
         return any(by_name[name].surely_lacks(alike.amounts) for name in alike.accounts)
+
+    def line_up(self, key: Owner, gang: GangRecord) -> None:
+        """Put an owner that waits where its gang is by now, in its line. O(log owners)."""
+        if key in self._waiting:
+            self._waiters.put(key, gang, self._waiters.alike(key))
+
+    def heads(self) -> list[GangRecord]:
+        """Return the first gang of each line. O(lines)."""
+        return [next(waiters)[2] for _alike, _account, waiters in self._waiters.lines()]
+
+    def note_tried(self, key: Owner, demand: Hashable) -> None:
+        """Note that an owner looks for victims: those like it need not, as things are. O(1).
+
+        Args:
+            key: The owner.
+            demand: What its gang asks of nodes, and whom it may evict.
+        """
+        self._tried.add((self._waiters.alike(key), demand))
+
+    def was_tried(self, key: Owner, demand: Hashable) -> bool:
+        """Return whether one like an owner has looked for victims, as things are. O(1)."""
+        return (self._waiters.alike(key), demand) in self._tried
+
+    def forget_tried(self) -> bool:
+        """Let owners look for victims again; return whether some had. O(1)."""
+        had, self._tried = bool(self._tried), set()
+        return had
 
     def take_returned(self) -> bool:
         """Return whether less is charged to an owner than before, since the last call. O(1)."""
@@ -297,11 +328,12 @@ class Charges:
         """Return what an owner is charged if it reserves so much. O(resources)."""
         return _larger(reserved, self._held.get(key, NOTHING))
 
-    def alike(self, key: Owner, amounts: Resources) -> Hashable:
+    def alike(self, key: Owner, amounts: Resources, *, preempts: bool) -> Hashable:
         """Return what is equal for owners like one; the owner itself if none is like it. O(1)."""
         if key in self._charged:
             return key
-        return Alike(tuple([account.name for account in self.accounts_of(key)]), amounts)
+        names = tuple([account.name for account in self.accounts_of(key)])
+        return Alike(names, amounts, preempts)
 
     def has_reserved(self, key: Owner) -> bool:
         """Return whether an owner reserves something. O(1)."""
@@ -439,7 +471,7 @@ class Charges:
         return any(change < 0 for change in changes.values())
 
     def _note(self, key: Owner) -> None:
-        self.version += 1
+        self._tried.clear()
         for account in self._accounts.get(key, ()):
             self._changed[account.name] = None
 

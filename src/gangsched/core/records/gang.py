@@ -163,7 +163,6 @@ class GangRecord:
             turn for ever.
         no_plan_at: When a plan of preemption lapsed at the instant at which it was made. It is not
             made again before an event.
-        reclaimed_at: What was charged when it looked for victims on behalf of its accounts last.
         refused: The member that found no node in the last attempt.
         reason: Why the last attempt failed; ``denial``: what keeps it out of the queue.
         untold: Why it was rejected in the current call, until its pods are told.
@@ -205,7 +204,6 @@ class GangRecord:
         *(
             "queued_at",
             "reason",
-            "reclaimed_at",
             "refused",
             "round",
             "seq",
@@ -244,7 +242,6 @@ class GangRecord:
         self.held_at = -1
         self.lacks_since: float | None = None
         self.no_plan_at: tuple[float, int] | None = None
-        self.reclaimed_at = -1
         self.refused: UnschedulableMember | None = None
         self.reason: str = ""
         self.denial = self.told_all = self.untold = ""

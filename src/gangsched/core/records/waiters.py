@@ -54,7 +54,12 @@ class Waiters:
             if not line:
                 del self._lines[place[0]]
 
-    def lines(self, is_left_out: Callable[[Hashable], bool]) -> list[Line]:
+    def alike(self, owner: str) -> Hashable:
+        """Return what an owner asks for; the owner itself if it is in no line. O(1)."""
+        place = self._place.get(owner)
+        return owner if place is None else place[0]
+
+    def lines(self, is_left_out: Callable[[Hashable], bool] = lambda _alike: False) -> list[Line]:
         """Return the lines but some; no owner may come or go while they are read. O(lines)."""
         return [
             (alike, line[0][2].account, iter(line))

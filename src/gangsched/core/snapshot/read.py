@@ -63,6 +63,7 @@ def read_into(state: State, rows: SnapshotRow) -> None:
         _read_pods(state, rows)
         _read_claims(state, rows)
         _read_waiting(state, rows)
+        quota_wakes.place_all(state)
         read_gangs(state, rows)
         _read_charges(state, rows)
         state.table.gains.clear()
@@ -176,11 +177,10 @@ def _read_charges(state: State, rows: SnapshotRow) -> None:
         for n, key in enumerate(keys):
             get(known, key, f"{path}[{n}]")
     quota_wakes.restore(state, rows.charges, waiting.items())
-    for name, resource, amount, at in rows.past_usage:
+    for name, at, past in rows.past_usage:
         account = records.quotas.tree.by_name.get(name)
         if account is not None and records.quotas.tree.history is not None:
-            account.past_at = at
-            account.past[resource] = amount
+            account.past_at, account.past, account.known_share = at, dict(past), None
 
 
 def _read_claims(state: State, rows: SnapshotRow) -> None:

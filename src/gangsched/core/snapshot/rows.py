@@ -221,7 +221,7 @@ class SnapshotRow:
     restarts: tuple[RestartRow, ...] = ()
     charges: tuple[Charge, ...] = ()
     over_quota: tuple[tuple[str, str], ...] = ()
-    past_usage: tuple[tuple[str, str, float, float], ...] = ()
+    past_usage: tuple[tuple[str, float, tuple[tuple[str, float], ...]], ...] = ()
     gangs: tuple[GangRecordRow, ...] = ()
     pods: tuple[PodRecordRow, ...] = ()
     waiting: tuple[WaitRow, ...] = ()

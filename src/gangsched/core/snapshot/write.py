@@ -70,9 +70,9 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         over_quota=tuple(records.quotas._waiting.items()),
         retry_at=None if state.retry_at == math.inf else state.retry_at,
         past_usage=tuple(
-            (account.name, name, amount, account.past_at)
+            (account.name, account.past_at, tuple(account.past.items()))
             for account in records.quotas.tree
-            for name, amount in account.past.items()
+            if account.past_at > -math.inf
         ),
         gangs=tuple(_gang(state, gang) for gang in records.gangs.values()),
         pods=tuple(_pod(state, record) for record in records.pods.values()),
