@@ -167,6 +167,8 @@ async def test_token_of_a_tenant_sees_its_namespace_only(cluster: Cluster) -> No
         assert theirs[0] == 403
         configured = f"/configuration?namespace={cluster.namespace}"
         assert await scheduler.ask(lambda: tenant.status(configured)) == 200
+        of_own = f"/quotas?namespace={cluster.namespace}"
+        assert await scheduler.ask(lambda: tenant.status(of_own)) == 403
         assert await scheduler.ask(lambda: tenant.status("/metrics")) == 403
 
 
@@ -179,6 +181,7 @@ async def test_token_with_all_rights_sees_everything(cluster: Cluster) -> None:
         why = f"/why?group={scheduler.other}/secret"
         assert await scheduler.ask(lambda: asker.status(why)) == 200
         assert await scheduler.ask(lambda: asker.status("/configuration")) == 200
+        assert await scheduler.ask(lambda: asker.status("/quotas")) == 200
         assert await scheduler.ask(lambda: asker.status("/metrics")) == 403
         scrapes = await scheduler.ask(lambda: scheduler.account("scrapes", []))
         name = f"{cluster.namespace}-scrapes"

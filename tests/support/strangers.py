@@ -15,7 +15,7 @@ from support.patience import HANG, saw, until
 
 __all__ = ["PAGES", "Stranger", "allow_metrics"]
 
-PAGES = ("/metrics", "/gangs", "/queue", "/why?group=a/b", "/configuration")
+PAGES = ("/metrics", "/gangs", "/queue", "/quotas", "/why?group=a/b", "/configuration")
 """What needs a token."""
 _LATE = (b"does not answer", b"no time within", b"no connection to the API server")
 """What a scheduler says that could answer later."""

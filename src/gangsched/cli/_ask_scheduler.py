@@ -50,7 +50,12 @@ _PATIENCE: Final = 5.0
 _MOST_PORTS: Final = 65_535
 _LONGEST_QUERY: Final = 4_096
 """With more names than that, all gangs are asked for: an address must not be too long."""
-_KINDS: Final = {"gangs": "GangList", "why": "GangList", "queue": "QueueList"}
+_KINDS: Final = {
+    "gangs": "GangList",
+    "why": "GangList",
+    "queue": "QueueList",
+    "quotas": "QuotaList",
+}
 _QUEUE: Final[dict[str, tuple[type, ...]]] = {
     "name": (str,),
     "gang": (bool,),
@@ -71,7 +76,7 @@ class Said:
     Attributes:
         page: The page that was asked.
         items: The rows.
-        rows: The rows as gangs; empty for a queue.
+        rows: The rows as gangs; empty for a queue and for quotas.
         names: The names of the scheduler.
     """
 
@@ -352,6 +357,8 @@ def _query(options: argparse.Namespace) -> dict[str, str]:
     if options.page == "why":
         name: str = options.group
         return {"group": name if "/" in name else f"{options.namespace or 'default'}/{name}"}
+    if options.page == "quotas":
+        return {}  # what a quota uses is about all namespaces
     query = {} if options.namespace is None else {"namespace": options.namespace}
     named = ",".join(options.keys)
     if named and len(named) < _LONGEST_QUERY:
@@ -367,6 +374,7 @@ def _read(document: Document, where: str, options: argparse.Namespace) -> Said:
     """
     from gangsched.kubernetes._ask import NotAnsweredError, check_answer
     from gangsched.kubernetes._gang_rows import read_gang_row
+    from gangsched.kubernetes._quota_rows import read_quota_rows
 
     items: list[dict[str, Any]] = check_answer(document, _KINDS[options.page], where)["items"]
     names = document.get("schedulerNames")
@@ -379,6 +387,9 @@ def _read(document: Document, where: str, options: argparse.Namespace) -> Said:
                 for field_name, types in _QUEUE.items():
                     if not isinstance(item.get(field_name), types):
                         raise InvalidValueError(field_name, item.get(field_name), str(types))
+            return Said(options.page, items, [], options.show)
+        if options.page == "quotas":
+            read_quota_rows(items)  # to refuse malformed rows; the tree is that of all answers
             return Said(options.page, items, [], options.show)
         rows = [read_gang_row(item) for item in items]
     except (InvalidValueError, AttributeError) as error:

@@ -59,7 +59,8 @@ def add_cluster(commands: Any) -> None:
         "--answers",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="whether /gangs, /queue and /why are served there too, for kubectl gang; default: yes",
+        help="whether /gangs, /queue, /quotas and /why are served there too, for kubectl gang;"
+        " default: yes",
     )
     parser.set_defaults(run=_run)
 

@@ -1,4 +1,7 @@
-"""``kubectl gang queue``, ``pods`` and ``demand``: what waits, where members are, what lacks."""
+"""``kubectl gang queue``, ``quotas``, ``pods`` and ``demand``.
+
+They list what waits, what quotas use, where members are, and which nodes are missing.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gangsched.cli._ask_scheduler import Said
+from gangsched.cli._files import BadInputError
 from gangsched.cli._gang_get import nothing
 from gangsched.cli._tables import age_of, number_or_dash, print_documents, table
 
 if TYPE_CHECKING:
     from gangsched.kubernetes._survey import Survey
 
-__all__ = ["list_demand", "list_pods", "list_queue", "show_queue"]
+__all__ = ["list_demand", "list_pods", "list_queue", "list_quotas", "show_queue", "show_quotas"]
 
 
 def list_queue(survey: Survey, options: argparse.Namespace) -> None:
@@ -52,6 +56,36 @@ def _print_queue(items: Sequence[dict[str, Any]], options: argparse.Namespace) -
             for item in items
         ]
         print(table(columns, cells))
+
+
+def list_quotas(survey: Survey, options: argparse.Namespace) -> None:
+    """Print the quotas of a configuration, with what the pods of a listed cluster use.
+
+    Raises:
+        BadInputError: No configuration is named. The default one has no quotas, so an empty list
+            would say nothing of the scheduler.
+    """
+    from gangsched.kubernetes._quota_rows import quota_item
+
+    if options.config is None:
+        raise BadInputError("--config: expected the configuration of the scheduler, for its quotas")
+    _print_quotas([quota_item(row) for row in survey.scheduler.quotas()], options)
+
+
+def show_quotas(said: Said, options: argparse.Namespace) -> None:
+    """Print the quotas that the running scheduler has answered with."""
+    _print_quotas(said.items, options)
+
+
+def _print_quotas(items: Sequence[dict[str, Any]], options: argparse.Namespace) -> None:
+    from gangsched.kubernetes._quota_rows import read_quota_rows
+
+    if options.output in ("json", "yaml"):
+        print_documents("QuotaList", items, options.output)
+    elif not items:
+        print("there are no quotas in the configuration")
+    else:
+        print(read_quota_rows(items))
 
 
 def list_pods(survey: Survey, options: argparse.Namespace) -> None:

@@ -3,9 +3,9 @@
 ``kubectl`` runs the program ``kubectl-gang`` as its command ``gang``.
 
 Rules:
-  R1  ``get``, ``why`` and ``queue`` ask the running scheduler if it can be found. Otherwise, and
-      for all else, the cluster is listed with the rights of the user. So it works on any API
-      server, and while the scheduler is down. What the scheduler wrote is shown beside;
+  R1  ``get``, ``why``, ``queue`` and ``quotas`` ask the running scheduler if it can be found.
+      Otherwise, and for all else, the cluster is listed with the rights of the user. So it works on
+      any API server, and while the scheduler is down. What the scheduler wrote is shown beside;
   R2  nothing is written to the cluster;
   R3  an answer about the future is that of a scheduler with the configuration of ``--config``, or
       with the defaults. All pods are its own, unless ``--scheduler`` names some;
@@ -36,7 +36,14 @@ from gangsched.cli._command import execute
 from gangsched.cli._configuration import plugin_factories, read_configuration
 from gangsched.cli._files import BadInputError
 from gangsched.cli._gang_get import get_gangs, name_gangs, show_gangs, watch_gangs
-from gangsched.cli._gang_lists import list_demand, list_pods, list_queue, show_queue
+from gangsched.cli._gang_lists import (
+    list_demand,
+    list_pods,
+    list_queue,
+    list_quotas,
+    show_queue,
+    show_quotas,
+)
 from gangsched.cli._gang_what_if import ask_what_if
 from gangsched.cli._gang_why import begin_why, end_why, explain_gang, prepare_why, show_why
 from gangsched.cli._options import seconds
@@ -89,6 +96,10 @@ def _parser() -> argparse.ArgumentParser:
         commands, "queue", list_queue, "list what waits, in the order in which it is tried"
     )
     add_ask_options(queue, page="queue", show=show_queue)
+    quotas = _command(
+        commands, "quotas", list_quotas, "list the quotas, and what each of them uses"
+    )
+    add_ask_options(quotas, page="quotas", show=show_quotas)
     _command(commands, "pods", list_pods, "list the pods of gangs, with node and reason")
     _command(
         commands, "demand", list_demand, "say how many nodes of which kind would start the gangs"

@@ -1,4 +1,4 @@
-"""What the running scheduler answers over HTTP: its gangs, its queue, and why a gang waits.
+"""What the running scheduler answers over HTTP: its gangs, queue, quotas, and why a gang waits.
 
 Theory of operation. The pages of ``gangsched run`` are served on the event loop that decides, so an
 answer takes time from decisions. It is made in steps: one question to the scheduler, then some rows
@@ -8,13 +8,15 @@ waits for one step at most. The longest step is a listing: 54 ms of CPU time for
 48,000 pods. It is kept for a second, so that many readers cost as much as one.
 
 Rules:
-  R1  a question changes nothing: ``groups``, ``pending`` and ``why`` of the scheduler are asked;
+  R1  a question changes nothing: ``groups``, ``pending``, ``quotas`` and ``why`` of the scheduler
+      are asked;
   R2  one request is answered at a time. At most 16 wait, each for 4 s at most, then the status is
       503. An answer has at most 1,000 rows, and says how many there are: the next ones are asked
       for with the number of rows to skip. Groups that are named are looked up, not listed;
   R3  only the leader answers. Another replica has no cluster state, and says which one leads;
   R4  an answer names pods and groups of the namespaces that the asker may read, see ``_scope``.
-      Nodes, and how many entities are before one in the queue, are of the whole cluster.
+      Nodes, and how many entities are before one in the queue, are of the whole cluster. So are
+      quotas, which are for those alone who may read all namespaces.
 """
 
 from __future__ import annotations
@@ -39,11 +41,12 @@ from gangsched.kubernetes._give_way import GiveWay
 from gangsched.kubernetes._instants import micro_time
 from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._queue_rows import queue_item
+from gangsched.kubernetes._quota_rows import quota_item
 from gangsched.kubernetes._reviews import Asker
 from gangsched.kubernetes._running import ObservedScheduler
-from gangsched.kubernetes._scope import NotReadableError, Scope, among, scope_of
+from gangsched.kubernetes._scope import NotReadableError, Scope, among, scope_of, whole_cluster
 from gangsched.kubernetes._server import Answer, Page
-from gangsched.listings import GroupRow, Listing, PendingRow
+from gangsched.listings import GroupRow, Listing, PendingRow, QuotaRow
 from gangsched.model import GroupKey
 from gangsched.scheduler import Scheduler
 
@@ -89,7 +92,7 @@ class _Listed(Generic[_Row]):
 @final
 @define(eq=False)
 class Answers:
-    """The pages ``/gangs``, ``/queue``, ``/why`` and ``/configuration``.
+    """The pages ``/gangs``, ``/queue``, ``/quotas``, ``/why`` and ``/configuration``.
 
     Attributes:
         settings: The configuration; its scheduler names are in each answer.
@@ -109,19 +112,21 @@ class Answers:
     _free_at: float = field(default=0.0, init=False)
     _groups: _Listed[GroupRow] | None = field(default=None, init=False)
     _queued: _Listed[PendingRow] | None = field(default=None, init=False)
+    _charged: _Listed[QuotaRow] | None = field(default=None, init=False)
 
     def pages(self) -> Mapping[str, Answer]:
         """Return what makes the pages."""
         return {
             "/gangs": self._gangs,
             "/queue": self._queue,
+            "/quotas": self._quotas,
             "/why": self._why,
             "/configuration": self._configuration,
         }
 
     def forget(self) -> None:
         """Keep no listing of a term that has ended."""
-        self._groups = self._queued = None
+        self._groups = self._queued = self._charged = None
 
     async def _gangs(self, query: Mapping[str, str], asker: Asker) -> Page:
         keys = [GroupKey(key) for key in query.get("groups", "").split(",") if key]
@@ -129,6 +134,13 @@ class Answers:
 
     async def _queue(self, query: Mapping[str, str], asker: Asker) -> Page:
         return await self._answer(query, asker, partial(self._pending, _skipped(query)))
+
+    async def _quotas(self, query: Mapping[str, str], asker: Asker) -> Page:
+        try:
+            scope = await whole_cluster(asker)
+        except NotReadableError as error:
+            return _problem(403, str(error))
+        return await self._made(partial(self._tree, _skipped(query)), scope)
 
     async def _why(self, query: Mapping[str, str], asker: Asker) -> Page:
         key = query.get("group", "")
@@ -156,9 +168,13 @@ class Answers:
                 if isinstance(found, Page):
                     return found
                 scope = await among(asker, found["items"])
-            document = await self._at_its_turn(partial(_within, make, scope))
         except NotReadableError as error:
             return _problem(403, str(error))
+        return await self._made(make, scope)
+
+    async def _made(self, make: _Make, scope: Scope) -> Page:
+        """Make an answer within a scope."""
+        document = await self._at_its_turn(partial(_within, make, scope))
         if isinstance(document, Page):
             return document
         return Page(json.dumps(document).encode(), content_type=_JSON)
@@ -284,6 +300,16 @@ class Answers:
                 item["state"] += f"; {reserved.in_utc()}"
         items = _without_others(items, scope, owner, scheduler)
         return self._document("QueueList", listed.at, items, len(rows))
+
+    def _tree(self, skip: int, owner: Owner, scheduler: Scheduler, _scope: Scope) -> _Steps:
+        listed = self._charged = self._list(self._charged, owner, scheduler.quotas)
+        yield
+        items: list[_Document] = []
+        for n, row in enumerate(listed.rows[skip : skip + MOST_ROWS]):
+            if n % _ROWS_OF_A_STEP == _ROWS_OF_A_STEP - 1:
+                yield
+            items.append(quota_item(row))
+        return self._document("QuotaList", listed.at, items, len(listed.rows))
 
     def _one(self, owner: Owner, scheduler: Scheduler, key: GroupKey, scope: Scope) -> _Steps:
         yield from ()

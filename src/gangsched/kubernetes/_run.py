@@ -66,8 +66,8 @@ async def run(
         serve: Where ``/healthz``, ``/readyz`` and ``/metrics`` are served; None to serve nothing.
             A host and a port are HTTPS, whose requests the API server reviews, or plain HTTP if the
             host is a loopback address; see ``Serving``.
-        answers: Whether ``/gangs``, ``/queue``, ``/why`` and ``/configuration`` are served there,
-            too. They answer ``kubectl gang``.
+        answers: Whether ``/gangs``, ``/queue``, ``/quotas``, ``/why`` and ``/configuration`` are
+            served there, too. They answer ``kubectl gang``.
         first_settled: Called when a term of a leader has read the cluster and has nothing left to
             decide. The command line freezes the garbage collector's generations then.
         term_ended: Called when this replica has ceased to lead, and keeps nothing of the cluster.

@@ -7,7 +7,9 @@ Rules:
   R2  without a namespace in the question, those that have something to show are reviewed one by
       one. At most 64 are, since each may be a request to the API server;
   R3  a sentence about a gang may name another one, such as that for which nodes are reserved. If it
-      is of a namespace that must not be read, its name is left out.
+      is of a namespace that must not be read, its name is left out;
+  R4  what is not of namespaces, such as what a quota uses, is for those who may list the pods of
+      all. Any pod may name any quota, so each total is about all namespaces.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from attrs import frozen
 from gangsched.errors import GangschedError
 from gangsched.kubernetes._reviews import Asker
 
-__all__ = ["MOST_REVIEWED", "NotReadableError", "Scope", "among", "scope_of"]
+__all__ = ["MOST_REVIEWED", "NotReadableError", "Scope", "among", "scope_of", "whole_cluster"]
 
 MOST_REVIEWED: Final = 64
 _HIDDEN: Final = "(of another namespace)"
@@ -101,6 +103,20 @@ async def scope_of(asker: Asker, namespace: str | None) -> Scope | None:
     if namespace and await asker.may_list_pods(namespace):
         return Scope(frozenset((namespace,)), namespace)
     raise NotReadableError(f"{asker.name} may not list the pods of the namespace {namespace!r}")
+
+
+async def whole_cluster(asker: Asker) -> Scope:
+    """Return the scope of a question that is about all namespaces together.
+
+    Raises:
+        NotReadableError: Some namespaces must not be read.
+        NotReviewedError: It is not known.
+    """
+    if await asker.may_list_pods(""):
+        return Scope()
+    raise NotReadableError(
+        f"{asker.name} may not list the pods of all namespaces, which the answer is about"
+    )
 
 
 async def among(asker: Asker, namespaces: Collection[str]) -> Scope:

@@ -1,9 +1,10 @@
-"""``/gangs``, ``/queue`` and ``/why`` of a running scheduler, and what an answer costs."""
+"""``/gangs``, ``/queue``, ``/quotas`` and ``/why`` of a running scheduler, and their costs."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 import urllib.error
 import urllib.request
@@ -15,14 +16,16 @@ from typing import Any
 import pytest
 from attrs import evolve, frozen
 
-from gangsched.configuration import make_scheduler
+from gangsched.configuration import make_scheduler, read_settings
 from gangsched.events import PodGroupAdded
 from gangsched.kubernetes import LeaderElection, _answers
 from gangsched.kubernetes._answers import Answers
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._gang_rows import read_gang_row
+from gangsched.kubernetes._quota_rows import quota_item, read_quota_rows
 from gangsched.kubernetes._reviews import EVERYTHING
-from gangsched.model import PodGroup
+from gangsched.listings import QuotaRow
+from gangsched.model import PodGroup, Resources
 from support.cluster_objects import NODES, PODS, node_json, put_gang
 from support.control_plane.processes import free_ports
 from support.memory_api import MemoryApi, refused
@@ -160,6 +163,61 @@ async def test_queue_has_the_order_in_which_gangs_are_tried() -> None:
     assert all(each["gang"] and each["pods"] == each["needed"] == 2 for each in document["items"])
 
 
+class Tenant:
+    """An asker that may list the pods of one namespace."""
+
+    name = "ann"
+
+    async def may_get(self, path: str) -> bool:
+        return False
+
+    async def may_list_pods(self, namespace: str) -> bool:
+        return namespace == "default"
+
+
+@on_a_loop
+async def test_quotas_are_for_those_who_may_list_the_pods_of_all_namespaces() -> None:
+    asked = Asked(1, quotas=[{"name": "a", "namespaces": ["default"], "hard": {"cpu": 2}}])
+    for query in ({}, {"namespace": "default"}):
+        page = await asked.pages["/quotas"](query, Tenant())
+        assert page.status == 403
+        assert "ann may not list the pods of all namespaces" in json.loads(page.body)["message"]
+    assert asked.driver.asked == 0
+    assert (await asked.get("/gangs", namespace="default"))[0] == 200
+
+
+@on_a_loop
+async def test_quotas_are_answered_in_steps_parents_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_answers, "MOST_ROWS", 30)
+    below = [{"name": f"q-{n}", "parent": "org"} for n in range(40)]
+    asked = Asked(0, quotas=[*below, {"name": "org", "hard": {"cpu": 2}}])
+    _status, document = await asked.get("/quotas")
+    assert (document["kind"], document["total"]) == ("QuotaList", 41)
+    assert [each["name"] for each in document["items"]][:2] == ["org", "q-0"]
+    assert len(document["items"]) == 30
+    assert asked.driver.asked == 3
+    _status, document = await asked.get("/quotas", skip="30")
+    assert document["items"][-1]["name"] == "q-39"
+
+
+def test_quota_with_an_infinite_share_is_written_as_valid_json_and_read_back() -> None:
+    row = QuotaRow(
+        name="guests",
+        parent=None,
+        depth=0,
+        used=Resources({"cpu": "1500m", "memory": "1Gi"}),
+        nominal=Resources(),
+        hard=Resources(),
+        weight=0.0,
+        share=math.inf,
+        past=math.inf,
+        pending=1,
+    )
+    text = json.dumps(quota_item(row), allow_nan=False)
+    assert json.loads(text)["share"] is None
+    assert read_quota_rows([json.loads(text)]) == (row,)
+
+
 @on_a_loop
 async def test_only_the_leader_answers_and_another_replica_says_which_one_leads() -> None:
     api, elected = MemoryApi(), evolve(ALONE, leader_election=LeaderElection())
@@ -177,8 +235,9 @@ async def test_only_the_leader_answers_and_another_replica_says_which_one_leads(
 async def test_answers_are_not_served_if_they_are_turned_off() -> None:
     async with serving(MemoryApi(), answers=False) as pages:
         await eventually(lambda: pages.read("/gangs")[0])
-        statuses = [(await pages.get(page))[0] for page in ("/gangs", "/queue", "/why")]
-    assert statuses == [404, 404, 404]
+        served = ("/gangs", "/queue", "/quotas", "/why")
+        statuses = [(await pages.get(page))[0] for page in served]
+    assert statuses == [404] * 4
 
 
 # What an answer costs ---------------------------------------------------------------------------
@@ -199,18 +258,22 @@ class Driver:
 
 
 class Asked:
-    """The answers of a scheduler with some groups, of which so many binds are under way."""
+    """The answers of a scheduler with some groups, of which so many binds are under way.
 
-    def __init__(self, groups: int, binds: int = 0) -> None:
+    *configured* is its configuration.
+    """
+
+    def __init__(self, groups: int, binds: int = 0, **configured: Any) -> None:
         cache = Cache(("gangsched",))
         for n in range(groups):
             cache.cluster.apply(PodGroupAdded(PodGroup(name=f"g-{n:05}", min_available=2)))
-        scheduler = make_scheduler(ALONE, cache.cluster, membership=cache.membership)
+        settings = read_settings(configured)
+        scheduler = make_scheduler(settings, cache.cluster, membership=cache.membership)
         scheduler.rebuild(now=0.0)
         self.driver, self.binds = Driver(scheduler), binds
         owner = SimpleNamespace(cache=cache, driver=self.driver, binds=lambda: self.binds)
         term: Any = SimpleNamespace(owner=owner)
-        self.pages = Answers(ALONE, lambda: term, lambda: "", lambda: 0.0).pages()
+        self.pages = Answers(settings, lambda: term, lambda: "", lambda: 0.0).pages()
 
     async def get(self, page: str = "/gangs", **query: str) -> tuple[int, Document]:
         found = await self.pages[page](query, EVERYTHING)

@@ -634,7 +634,7 @@ def test_native_podgroup_that_is_missing_is_named(api: MemoryApi, kubectl: Kubec
         ("get --request-timeout 0", "--request-timeout: expected more than 0 s"),
         (
             "demand --scheduler-url http://127.0.0.1:1",
-            "; --scheduler-url is an option of get, why, queue (see",
+            "; --scheduler-url is an option of get, why, queue, quotas (see",
         ),
         ("get --scheduler-ur1 x", "did you mean --scheduler-url?"),
     ],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import pytest
+import yaml
 from attrs import evolve, frozen
 
 pytest.importorskip("msgspec", reason="the extra kubernetes is not installed")
@@ -80,6 +82,43 @@ WAITS = {
     "age": 60,
     "state": "said by the scheduler",
 }
+
+
+QUOTAS: list[Document] = [
+    {
+        "name": "company",
+        "parent": None,
+        "used": {"memory": "1Gi", "nvidia.com/gpu": "4"},
+        "nominal": {"nvidia.com/gpu": "4"},
+        "hard": {"cpu": "0"},
+        "weight": 1.0,
+        "share": 0.0,
+        "pastShare": 0.0,
+        "pending": 2,
+    },
+    {
+        "name": "lab",
+        "parent": "company",
+        "used": {"nvidia.com/gpu": "4"},
+        "nominal": {},
+        "hard": {},
+        "weight": 2.0,
+        "share": 0.5,
+        "pastShare": 0.75,
+        "pending": 0,
+    },
+    {
+        "name": "idle",
+        "parent": "company",
+        "used": {},
+        "nominal": None,
+        "hard": {},
+        "weight": 0.0,
+        "share": None,
+        "pastShare": None,
+        "pending": 2,
+    },
+]
 
 
 def said(kind: str, *items: Document, **more: Any) -> Document:
@@ -190,6 +229,7 @@ def leader(api: Server) -> Server:
     api.pages[f"{WHERE}/gangs"] = said("GangList", row())
     api.pages[f"{WHERE}/why"] = said("GangList", row())
     api.pages[f"{WHERE}/queue"] = said("QueueList", WAITS)
+    api.pages[f"{WHERE}/quotas"] = said("QuotaList", *QUOTAS)
     return api
 
 
@@ -262,6 +302,40 @@ def test_queue_is_that_of_the_scheduler(leader: Server, kubectl: Kubectl) -> Non
         *("3", "default/train", "gang", "7", "2", "2", "60s", "said by the scheduler")
     ]
     assert json.loads(kubectl("queue", "-o", "json").out)["items"] == [WAITS]
+
+
+def test_quotas_are_the_tree_of_the_scheduler_whatever_the_namespace_is(
+    leader: Server, kubectl: Kubectl
+) -> None:
+    leader.accounts.add("default/gangsched-ask")
+    printed = kubectl("quotas")
+    assert printed.out.splitlines() == [
+        "QUOTA     USED                          NOMINAL            HARD    SHARE         PENDING",
+        "company   memory=1Gi,nvidia.com/gpu=4   nvidia.com/gpu=4   cpu=0   0.00          2",
+        "  lab     nvidia.com/gpu=4              -                  -       0.50 (0.75)   0",
+        "  idle    -                             -                  -       inf           2",
+    ]
+    assert json.loads(kubectl("quotas", "-n", "ml", "-o", "json").out) == {
+        "apiVersion": "gangsched.kubectl/v1",
+        "kind": "QuotaList",
+        "items": QUOTAS,
+    }
+    assert yaml.safe_load(kubectl("quotas", "-o", "yaml").out)["items"] == QUOTAS
+    assert kubectl("quotas", "-o", "wide").out == printed.out
+    assert leader.asked == [f"{WHERE}/quotas"] * 4
+    assert set(leader.tokens) == {"of kube-system/gangsched-ask"}
+    leader.pages[f"{WHERE}/quotas"] = said("QuotaList")
+    assert kubectl("quotas").out == "there are no quotas in the configuration\n"
+
+
+def test_quotas_of_further_pages_are_below_their_parents(leader: Server, kubectl: Kubectl) -> None:
+    pages = {"": QUOTAS[:1], "1": QUOTAS[1:]}
+    leader.answer = lambda query: said("QuotaList", *pages[query.get("skip", "")], total=3)
+    assert [line.split("   ")[0] for line in kubectl("quotas").out.splitlines()[1:]] == [
+        "company",
+        "  lab",
+        "  idle",
+    ]
 
 
 def test_why_is_that_of_the_scheduler_and_what_would_help_is_listed(
@@ -520,6 +594,49 @@ def test_answer_that_is_malformed_means_listing(
 def test_queue_that_is_malformed_means_listing(leader: Server, kubectl: Kubectl) -> None:
     leader.pages[f"{WHERE}/queue"] = said("QueueList", {**WAITS, "place": "first"})
     assert kubectl("queue").err.startswith(BY_LISTING)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": 1},
+        {"parent": ["company"]},
+        {"used": "4"},
+        {"used": {"nvidia.com/gpu": "many"}},
+        {"nominal": {"nvidia.com/gpu": None}},
+        {"hard": None},
+        {"weight": None},
+        {"share": "most"},
+        {"share": math.nan},
+        {"share": 10**400},
+        {"pastShare": -1},
+        {"pending": None},
+    ],
+)
+def test_quotas_that_are_malformed_are_not_shown(
+    wrong: Document, leader: Server, kubectl: Kubectl
+) -> None:
+    leader.pages[f"{WHERE}/quotas"] = said("QuotaList", {**QUOTAS[0], **wrong})
+    printed = kubectl("quotas")
+    assert (printed.code, printed.out) == (2, "")
+    assert printed.err.startswith(f"{BY_LISTING}kube-system/{POD}: ")
+    assert " must be " in printed.err.splitlines()[0]
+
+
+def test_quotas_are_listed_by_the_configuration_alone(
+    api: Server, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    printed = kubectl("quotas")
+    assert (printed.code, printed.out) == (2, "")
+    assert "--config: expected the configuration of the scheduler" in printed.err
+    file = tmp_path / "scheduler.yaml"
+    quotas = 'quotas: [{name: team, namespaces: [default], hard: {nvidia.com/gpu: "4"}}]\n'
+    file.write_text(FILE + quotas, encoding="utf-8")
+    gang(api, "runs", 2, nodeName="a")
+    printed = kubectl("quotas", "--config", str(file))
+    assert printed.out.splitlines()[1].split() == [
+        *("team", "cpu=2,memory=2Gi,nvidia.com/gpu=2", "-", "nvidia.com/gpu=4", "0.00", "1")
+    ]
 
 
 def test_gang_that_the_scheduler_does_not_know_is_looked_for(
@@ -864,6 +981,39 @@ async def test_gang_that_waits_for_a_quota_is_not_said_to_start(
         answer = await asking.until("more than the whole quota", "why", "third")
         helps = "the quota team-a is raised, or the gang requests less"
         assert f"what would help: {helps}\n" in answer
+
+
+@on_a_loop
+async def test_quotas_of_a_running_scheduler_are_a_tree(bare: Server, serving: Serving) -> None:
+    gpus = "nvidia.com/gpu"
+    quotas = [
+        {"name": "company"},
+        {"name": "team", "parent": "company", "namespaces": ["default"], "nominal": {gpus: 1}},
+        {"name": "other", "parent": "company", "nominal": {gpus: 3}, "weight": 2},
+        {"name": "guests", "parent": "company", "nominal": {}, "weight": 0},
+    ]
+    bare.put(NODES, node_json("a", gpu=8))
+    gang(bare, "first", 2, priority=5)
+    gang(bare, "second", 4)
+    async with serving(configured(quotas=quotas)) as asking:
+        table = await asking.until("gpu=2   nvidia.com/gpu=1", "quotas")
+        await asking.page("/quotas", lambda page: page["items"][1]["pending"] == 1)
+        document = json.loads(await asyncio.to_thread(asking, "quotas", "-o", "json"))
+    assert [line.split()[0] for line in table.splitlines()] == [
+        *("QUOTA", "company", "team", "other", "guests")
+    ]
+    assert document["items"][1] == {
+        "name": "team",
+        "parent": "company",
+        "used": {"cpu": "2", "memory": "2Gi", gpus: "2"},
+        "nominal": {gpus: "1"},
+        "hard": {},
+        "weight": 1.0,
+        "share": 0.25,
+        "pastShare": 0.25,
+        "pending": 1,
+    }
+    assert [each["weight"] for each in document["items"]] == [1.0, 1.0, 2.0, 0.0]
 
 
 @on_a_loop

@@ -12,7 +12,14 @@ import pytest
 
 from gangsched.kubernetes._api import ConnectionLost, Response
 from gangsched.kubernetes._reviews import NotReviewedError, Reviews, UnknownAskerError
-from gangsched.kubernetes._scope import MOST_REVIEWED, NotReadableError, Scope, among, scope_of
+from gangsched.kubernetes._scope import (
+    MOST_REVIEWED,
+    NotReadableError,
+    Scope,
+    among,
+    scope_of,
+    whole_cluster,
+)
 from support.running import on_a_loop
 
 
@@ -260,6 +267,15 @@ async def test_namespaces_with_rows_are_reviewed_up_to_a_bound() -> None:
     with pytest.raises(NotReadableError, match="namespace=NAME"):
         await among(asker, [f"n-{n}" for n in range(MOST_REVIEWED + 1)])
     assert asker.reviewed == []
+
+
+@on_a_loop
+async def test_scope_of_the_whole_cluster_needs_all_namespaces() -> None:
+    assert await whole_cluster(Asker("")) == Scope()
+    asker = Asker("team")
+    with pytest.raises(NotReadableError, match="ann may not list the pods of all namespaces"):
+        await whole_cluster(asker)
+    assert asker.reviewed == [""]
 
 
 OTHER = "(of another namespace)"
