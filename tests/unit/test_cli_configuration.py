@@ -144,7 +144,10 @@ SENTENCES: Final = [
         "profiles[0].pluginConfig[Backfill].args.afterAttempt must be absent: ..., got 1",
     ),
     # quotas and constraints
-    (f"{HEAD}quotas: {{}}", "quotas must be a list, got {}"),
+    (
+        f"{HEAD}quotas: {{}}",
+        "quotas.from must be kueue or kai or volcano or yunikorn or koordinator, got None",
+    ),
     (
         f"{HEAD}quotas: [{{name: team, namespaces: [a]}}]\n",
         "quotas[0].hard must be at least one resource with its largest amount, such as {cpu: 64},"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from gangsched.cli._strict_yaml import NotStrictError, read_strictly
 from gangsched.configuration import Settings, read_settings
 from gangsched.errors import InvalidValueError, ProfileError
 from gangsched.options.levels import NO_LEVELS, Levels
+from gangsched.options.quota import Quota
 
 if TYPE_CHECKING:
     from gangsched.protocols import ClusterState
@@ -154,12 +155,16 @@ def plugin_factories(settings: Settings, file: str) -> dict[str, Callable[..., o
     return found
 
 
-def configured(file: str, levels: Levels = NO_LEVELS) -> Callable[[ClusterState], Scheduler]:
+def configured(
+    file: str, levels: Levels = NO_LEVELS, quotas: Iterable[Quota] | None = None
+) -> Callable[[ClusterState], Scheduler]:
     """Return what makes the scheduler of a file. ``Backfill`` knows the run times of workloads.
 
     Args:
         file: The file.
         levels: The levels that objects of another project state, if the file asks for them.
+        quotas: The quotas that objects of another project state, if the file asks for them; None
+            if they are not known.
     """
     # not before: ``run`` reads its configuration first, and then asks for its credentials
     from gangsched.configuration import make_scheduler
@@ -169,6 +174,8 @@ def configured(file: str, levels: Levels = NO_LEVELS) -> Callable[[ClusterState]
     settings = read_configuration(file)
     if settings.levels_from and file != STANDARD_INPUT:
         settings = evolve(settings, levels=levels, levels_from="")
+    if settings.quotas_from and quotas is not None and file != STANDARD_INPUT:
+        settings = evolve(settings, quotas=tuple(quotas), quotas_from="")
     made = plugin_factories(settings, file)
 
     def make(cluster: ClusterState) -> Scheduler:

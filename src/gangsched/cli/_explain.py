@@ -185,7 +185,9 @@ def _events(options: argparse.Namespace, source: Source, simulator: Simulator) -
             events.append(NodeAdded(evolve(node, name=name)))
     for name in options.apply:
         file = ParsedManifests(read(name), file=name)
-        more = applied(file, source.files, at=simulator.now, levels=source.levels)
+        more = applied(
+            file, source.files, at=simulator.now, levels=source.levels, quotas=source.quotas
+        )
         print_skipped(more.skipped)
         events += [a.event for a in more.arrivals if not isinstance(a.event, OwnerDeleted)]
     return events

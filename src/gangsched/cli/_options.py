@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, final
 
@@ -26,6 +26,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.memory import InMemoryCluster
 from gangsched.options import Backfill, PlacementStrategy, Preemption
 from gangsched.options.levels import NO_LEVELS, Levels, as_levels
+from gangsched.options.quota import Quota
 from gangsched.primitives.ordering import Order
 from gangsched.protocols import ClusterState
 from gangsched.replay import Recipe
@@ -262,7 +263,7 @@ def levels_of(settings: dict[str, Any], stated: Levels = NO_LEVELS) -> Levels:
         stated: The levels that objects of another project state, if a configuration asks for them.
     """
     if settings.get("config") is not None:
-        return make_of(settings, stated)(InMemoryCluster()).levels
+        return make_of(settings, stated, ())(InMemoryCluster()).levels
     return as_levels(settings.get("levels") or ())
 
 
@@ -277,16 +278,18 @@ def _unused(policy: str) -> tuple[str, ...]:
 
 
 def make_of(
-    settings: dict[str, Any], stated: Levels = NO_LEVELS
+    settings: dict[str, Any], stated: Levels = NO_LEVELS, quotas: Iterable[Quota] | None = None
 ) -> Callable[[ClusterState], Scheduler]:
     """Return what makes the scheduler that the settings describe: a ``Recipe`` for a policy.
 
     Args:
         settings: The settings.
         stated: The levels that objects of another project state, if a configuration asks for them.
+        quotas: The quotas that objects of another project state, if a configuration asks for them;
+            None if they are not known.
     """
     if settings.get("config") is not None:
-        return configured(settings["config"], stated)
+        return configured(settings["config"], stated, quotas)
     if ":" in settings["policy"]:
         return _of_function(settings["policy"])
     if settings["policy"] == "sjf":

@@ -142,7 +142,7 @@ def simulator_of(source: Source, settings: dict[str, Any], **also: Any) -> Simul
     faults = settings.get("faults")
     return Simulator(
         source.arrivals(),
-        make_of(settings, source.levels.levels),
+        make_of(settings, source.levels.levels, source.quotas.quotas),
         bind_seconds=settings.get("bind_seconds", 0.0),
         seed=settings["seed"],
         strict_order=settings["policy"] == "fifo",

@@ -22,10 +22,12 @@ from gangsched.cli._inputs import Inputs
 from gangsched.cli._node_events import add_node_events, node_events
 from gangsched.cli._options import seconds
 from gangsched.cluster_objects import RuntimeClass
+from gangsched.configuration import Settings
 from gangsched.constraints import Topology
 from gangsched.errors import InvalidValueError
 from gangsched.events import NodeAdded, PodAdded
 from gangsched.manifests.peer_levels import PeerLevels, read_peer_levels
+from gangsched.manifests.peer_quotas import PeerQuotas, read_quotas
 from gangsched.model import Node
 from gangsched.simulation import (
     Arrival,
@@ -37,7 +39,7 @@ from gangsched.simulation import (
     open_trace,
     parse_nodes_shape,
 )
-from gangsched.simulation.manifests import NO_PEER, ParsedManifests, PriorityClasses
+from gangsched.simulation.manifests import NO_PEER, NO_QUOTAS, ParsedManifests, PriorityClasses
 
 __all__ = ["Source", "add_source", "applied", "read_source", "refuse_two_of_stdin"]
 
@@ -53,6 +55,7 @@ class Source:
         files: The manifests, each with the instant at which it is applied.
         inputs: Everything that was read.
         levels: The levels that objects in the manifests state, if the configuration says so.
+        quotas: The quotas that objects in the manifests state, if the configuration says so.
     """
 
     start: Workload
@@ -60,6 +63,7 @@ class Source:
     files: Sequence[tuple[float, ParsedManifests]] = ()
     inputs: Sequence[Input] = ()
     levels: PeerLevels = NO_PEER
+    quotas: PeerQuotas = NO_QUOTAS
 
     @property
     def pods(self) -> int:
@@ -187,29 +191,35 @@ def read_source(options: argparse.Namespace) -> Source:
         (at, ParsedManifests(inputs.text(name, use="manifest", at=at), file=name))
         for at, name in timed
     ]
-    levels = _levels_of(options, [file for _at, file in files])
-    parts: list[Workload] = []
+    settings = _settings(options)
+    levels = _levels_of(settings, [file for _at, file in files])
+    quotas = _quotas_of(settings, [file for _at, file in files])
+    parts = [Workload((), quotas.notes)]
     nodes = () if options.nodes is None else _nodes(options.nodes, inputs)
     if trace is not None and options.nodes is None:
         nodes = trace.nodes
     if nodes:
         labelled = map(levels.labelled, nodes)
         parts.append(Workload(tuple(Arrival(0.0, NodeAdded(node)) for node in labelled)))
-    parts += [applied(file, files, at=at, levels=levels) for at, file in files]
+    parts += [applied(file, files, at=at, levels=levels, quotas=quotas) for at, file in files]
     _refuse_twins(parts)
     gone = _timed("--delete-nodes", options.delete_nodes, "nodes")
     back = _timed("--restore-nodes", options.restore_nodes, "nodes")
     parts.append(node_events(gone, back, parts))
     parts.append(Workload(tuple(Arrival(at, OwnerDeleted(job)) for at, job in deleted)))
-    return Source(Workload().merge(*parts), trace, files, inputs.noted, levels)
+    return Source(Workload().merge(*parts), trace, files, inputs.noted, levels, quotas)
 
 
-def _levels_of(options: argparse.Namespace, files: Sequence[ParsedManifests]) -> PeerLevels:
-    """Return the levels of the project that a configuration names."""
+def _settings(options: argparse.Namespace) -> list[Settings]:
+    """Return the configurations that can be read twice."""
     given: str | list[str] | None = getattr(options, "config", None)
     names = [given] if isinstance(given, str) else given or []
-    # standard input can be read once; its levels have to be a list
-    settings = [read_configuration(name) for name in names if name != STANDARD_INPUT]
+    # standard input can be read once; its levels and quotas have to be lists
+    return [read_configuration(name) for name in names if name != STANDARD_INPUT]
+
+
+def _levels_of(settings: Iterable[Settings], files: Sequence[ParsedManifests]) -> PeerLevels:
+    """Return the levels of the project that a configuration names."""
     peers = {each.levels_from for each in settings} - {""}
     if len(peers) > 1:
         raise BadInputError(
@@ -221,12 +231,29 @@ def _levels_of(options: argparse.Namespace, files: Sequence[ParsedManifests]) ->
     return read_peer_levels(peer, [each for file in files for each in file.peer_objects(peer)])
 
 
+def _quotas_of(settings: Sequence[Settings], files: Sequence[ParsedManifests]) -> PeerQuotas:
+    """Return the quotas of the project that a configuration names."""
+    peers = {each.quotas_from for each in settings} - {""}
+    if len(peers) > 1:
+        raise BadInputError(
+            f"--config: expected quotas from one project, got {_and(sorted(peers))}"
+        )
+    if not peers:
+        return NO_QUOTAS
+    (peer,) = peers
+    if any(each.quotas for each in settings):
+        # a pod names its queue once: it would not exist in the other configuration
+        raise BadInputError(f"--config: expected quotas from {peer} in each file with quotas")
+    return read_quotas(peer, [each for file in files for each in file.quota_objects(peer)])
+
+
 def applied(
     file: ParsedManifests,
     files: Iterable[tuple[float, ParsedManifests]],
     *,
     at: float,
     levels: PeerLevels = NO_PEER,
+    quotas: PeerQuotas = NO_QUOTAS,
 ) -> Workload:
     """Return the objects of a file that is applied at an instant, beside *files*.
 
@@ -238,7 +265,9 @@ def applied(
     for each in there if file in there else [*there, file]:
         classes = each.priority_classes(classes)
         runtime_classes |= each.runtime_classes()
-    return file.workload(classes, at=at, runtime_classes=runtime_classes, levels=levels)
+    return file.workload(
+        classes, at=at, runtime_classes=runtime_classes, levels=levels, quotas=quotas
+    )
 
 
 def _timed(option: str, given: Iterable[Sequence[str]], what: str) -> list[tuple[float, str]]:

@@ -103,13 +103,16 @@ def make_scheduler(
         preempts: Whether pods may be preempted, if the configuration says so.
 
     Raises:
-        InvalidValueError: A name or an argument is unknown or malformed, or the levels are those
-            of objects that the caller has not read.
+        InvalidValueError: A name or an argument is unknown or malformed, or the levels or quotas
+            are those of objects that the caller has not read.
         ProfileError: The profile cannot work.
     """
     if settings.levels_from:
         expected = "a list of labels: objects of others are read by gangsched run and simulate only"
         raise InvalidValueError("levels", {"from": settings.levels_from}, expected)
+    if settings.quotas_from:
+        expected = "a list of quotas: objects of others are read by gangsched run and simulate only"
+        raise InvalidValueError("quotas", {"from": settings.quotas_from}, expected)
     profile = settings.profile
     plugins_of = _profile(profile, plugins, factories)
     _policy, placement, budget = _coscheduling(profile)
@@ -180,7 +183,7 @@ def check_settings(
         InvalidValueError: A name or an argument is unknown or malformed.
         ProfileError: The profile cannot work.
     """
-    settings = evolve(settings, levels_from="")  # which only a cluster knows
+    settings = evolve(settings, levels_from="", quotas_from="")  # which only a cluster knows
     make_scheduler(settings, InMemoryCluster(), plugins=plugins, factories=factories)
 
 

@@ -41,6 +41,7 @@ from gangsched.values.seconds import format_duration
 
 __all__ = [
     "PEERS_WITH_LEVELS",
+    "PEERS_WITH_QUOTAS",
     "ClientConnection",
     "LeaderElection",
     "ProfileSettings",
@@ -63,6 +64,8 @@ _UNKNOWN: Final = "unknown:"
 """Begins the path of a constraint that no version knows for which this library was made."""
 PEERS_WITH_LEVELS: Final = ("kueue", "kai", "volcano", "koordinator")
 """The projects whose objects may state the levels."""
+PEERS_WITH_QUOTAS: Final = ("kueue", "kai", "volcano", "yunikorn", "koordinator")
+"""The projects whose objects may state the quotas."""
 _POINTS: Final = ("multiPoint", "filter", "score")
 _QUOTA: Final = (
     *("name", "namespaces", "hard", "parent", "nominal", "borrow", "lend", "weight"),
@@ -166,6 +169,7 @@ class Settings:
             ``scheduling.sigs.k8s.io`` are written; False if another controller writes them.
         demand_interval: Seconds between two measurements of the pending demand; 0 for none.
         quotas: How much pods may request in total; queues make up trees.
+        quotas_from: The project whose objects state the quotas instead; empty for none.
         history: The half-life in seconds of the usage that counts for the shares of queues; None if
             only present usage counts.
         levels: Which node labels nest, the coarsest level first.
@@ -187,6 +191,7 @@ class Settings:
     write_group_status: bool = True
     demand_interval: float = 30.0
     quotas: tuple[Quota, ...] = ()
+    quotas_from: str = ""
     history: float | None = None
     levels: Levels = NO_LEVELS
     levels_from: str = ""
@@ -208,6 +213,7 @@ def read_settings(document: object) -> Settings:
     root.choice("apiVersion", (_API,), _API)
     ignored = _ignored(root)
     levels, levels_from = root.levels("levels")
+    quotas_from = root.source("quotas", PEERS_WITH_QUOTAS)
     settings = Settings(
         leader_election=_leader_election(root.mapping("leaderElection")),
         client=_client(root.mapping("clientConnection")),
@@ -219,7 +225,8 @@ def read_settings(document: object) -> Settings:
         respect_budgets=root.flag("respectDisruptionBudgets", False),
         write_group_status=root.flag("writePodGroupStatus", True),
         demand_interval=root.seconds("demandSeconds", 30.0, least=0.0),
-        quotas=_quotas(root.each("quotas")),
+        quotas=() if quotas_from else _quotas(root.each("quotas")),
+        quotas_from=quotas_from,
         history=root.seconds("history", 0.0) or None,  # 0 is refused, so it stands for none
         levels=levels,
         levels_from=levels_from,
@@ -492,18 +499,25 @@ class _Mapping:
 
     def levels(self, name: str) -> tuple[Levels, str]:
         """Return levels, and the project whose objects state them: empty if the file does."""
-        given = self._take(name)
-        if isinstance(given, Mapping):
-            source = _Mapping(self.path(name), cast("object", given))
-            source.only("from")
-            peer = source.choice("from", PEERS_WITH_LEVELS, "")
-            if not peer:
-                raise InvalidValueError(source.path("from"), None, " or ".join(PEERS_WITH_LEVELS))
+        peer = self.source(name, PEERS_WITH_LEVELS)
+        if peer:
             return NO_LEVELS, peer
+        given = self._take(name)
         try:
             return as_levels(() if given is None else cast("list[str]", given)), ""
         except InvalidValueError as error:
             raise InvalidValueError(self.path(name), given, error.expected) from error
+
+    def source(self, name: str, peers: tuple[str, ...]) -> str:
+        """Return the project that ``{from: project}`` names; empty if the field is none such."""
+        if not isinstance(self._given.get(name), Mapping):
+            return ""
+        given = self.mapping(name)
+        given.only("from")
+        peer = given.choice("from", peers, "")
+        if not peer:
+            raise InvalidValueError(given.path("from"), None, " or ".join(peers))
+        return peer
 
     def has(self, name: str) -> bool:
         """Return whether a field has a value; it is read later."""

@@ -381,7 +381,8 @@ def _is_configured(settings: Settings) -> bool:
     names = settings.profile.scheduler_names
     is_default = settings.profile == ProfileSettings(scheduler_names=names)
     has_levels = bool(settings.levels.topologies or settings.levels_from)
-    is_more = has_levels or settings.quotas or settings.ignored
+    has_quotas = bool(settings.quotas or settings.quotas_from)
+    is_more = has_levels or has_quotas or settings.ignored
     return bool(is_more) or not is_default
 
 

@@ -201,6 +201,8 @@ def held(manifest: Manifest, *, core: bool = False, kai: bool = False) -> Iterat
         treatment = table.get(name, _HELD)
         if treatment is not _HELD or field.value in _EMPTY:
             continue
+        if name == "queue" and manifest.queues_from == ("kai" if kai else "volcano"):
+            continue  # its quota is read
         if _asks_for_nothing(name, field, queues):
             continue
         yield from hold(manifest, field)

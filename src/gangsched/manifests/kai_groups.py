@@ -41,8 +41,8 @@ from gangsched.manifests.group_fields import held, hold
 from gangsched.manifests.manifest import Manifest
 from gangsched.manifests.notes import NoteKind
 from gangsched.manifests.own_topology import with_own_topology
+from gangsched.manifests.peer_quotas.named import queue_of_group
 from gangsched.manifests.podgroups import bundle_of, check_manifest
-from gangsched.manifests.queues import queue_in
 from gangsched.manifests.restarts import restarts_of
 from gangsched.manifests.sub_groups import MEMBER
 from gangsched.model import (
@@ -151,7 +151,7 @@ def read_kai_group(manifest: Manifest) -> PodGroup:
         namespace=manifest.namespace,
         **({"roles": roles} if roles else {"min_available": root.minimum or 1}),
         priority=manifest.classes.asked_by(spec),
-        queue=queue_in(manifest.document["metadata"]),
+        queue=queue_of_group(manifest, dialect="kai"),
         created_at=manifest.at,
         topology=root.topology,
         bundle=bundle_of(manifest),

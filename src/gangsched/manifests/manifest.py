@@ -52,6 +52,7 @@ class Manifest:
             ``MemberTopologies``. If not, a pod that asks for one is held.
         level_names: The label of a level, by what a dialect calls it otherwise, such as a tier,
             in order from the coarsest; see ``PeerLevels``.
+        queues_from: The project whose queues groups name; empty for none, see ``PeerQuotas``.
     """
 
     document: Field
@@ -65,6 +66,7 @@ class Manifest:
     runtime_classes: Mapping[str, RuntimeClass] | None = None
     gathers: bool = False
     level_names: Mapping[str, str] = EMPTY
+    queues_from: str = ""
 
     def note(self, sentence: str, *, path: str = "", kind: NoteKind = NoteKind.REMARK) -> None:
         """Add a note about something in it that is not read as it stands."""
@@ -94,6 +96,7 @@ def read_manifest(
     runtime_classes: Mapping[str, RuntimeClass] | None = None,
     gathers: bool = False,
     level_names: Mapping[str, str] = EMPTY,
+    queues_from: str = "",
 ) -> Manifest:
     """Return the object at the root of a document.
 
@@ -108,6 +111,7 @@ def read_manifest(
             put what they say into the pods already.
         gathers: Whether the caller gathers topologies of members; see ``Manifest``.
         level_names: The label of a level, by what a dialect calls it; see ``Manifest``.
+        queues_from: The project whose queues groups name; see ``Manifest``.
 
     Raises:
         ManifestError: The object has no kind, or its name is malformed.
@@ -130,6 +134,7 @@ def read_manifest(
         runtime_classes=runtime_classes,
         gathers=gathers,
         level_names=level_names,
+        queues_from=queues_from,
     )
 
 

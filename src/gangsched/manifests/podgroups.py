@@ -37,7 +37,7 @@ from gangsched.manifests.group_fields import held, hold, is_composite, is_in_tre
 from gangsched.manifests.manifest import Manifest, read_name
 from gangsched.manifests.network_topology import read_network_topology
 from gangsched.manifests.own_topology import with_own_topology
-from gangsched.manifests.queues import queue_in
+from gangsched.manifests.peer_quotas.named import queue_of_group
 from gangsched.manifests.restarts import restarts_of
 from gangsched.manifests.sub_groups import read_sub_groups
 from gangsched.model import GroupKey, PodGroup, PreemptionPolicy, Topology, group_key
@@ -78,7 +78,7 @@ def read_group(manifest: Manifest) -> PodGroup:
         min_available=max(group.min_available, subs.needed),
         labelled_roles=subs.labelled,
         bundle=bundle_of(manifest),
-        queue=queue_in(manifest.document["metadata"]),
+        queue=queue_of_group(manifest, dialect="volcano"),
         unmodelled=(*held(manifest), *subs.reasons, *unclear),
         **restarts_of(manifest),
     )
@@ -117,7 +117,7 @@ def read_core_group(manifest: Manifest) -> PodGroup:
         min_groups=minimum if composite else None,
         min_available=0 if composite else minimum,
         priority=manifest.classes.asked_by(spec),
-        queue=queue_in(manifest.document["metadata"]),
+        queue=queue_of_group(manifest),
         created_at=manifest.at,
         topology=Topology(labels[0]) if len(labels) == 1 else None,
         bundle=() if is_in_tree(manifest) else bundle_of(manifest),

@@ -3,8 +3,8 @@
 Rules:
   R1  a queue is the name of a ``Quota`` of the configuration. Whether there is one is not known
       here, and the scheduler holds what is in a queue that does not exist;
-  R2  the queues of Kueue, KAI Scheduler, Volcano and YuniKorn are not read: those projects may run
-      beside this one and count, too.
+  R2  the queues of other projects are read only if the configuration says so, see ``peer_quotas``:
+      those projects may run beside this one and count, too.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import Any, Final
 from gangsched.manifests.fields import Field
 from gangsched.manifests.manifest import Manifest
 from gangsched.manifests.notes import NoteKind
+from gangsched.manifests.peer_quotas.named import KEYS
 from gangsched.manifests.pod_fields import Schema
 from gangsched.simulation.workload import FAIL_SECONDS
 
@@ -123,7 +124,9 @@ def note_fields(manifest: Manifest, taken: Schema, *templates: Field) -> None:
 
 def note_queues(manifest: Manifest, of: Field, subject: str) -> None:
     """Add a note for each queue that an object names, or what it asks that queue for."""
-    _note_keys(manifest, of["metadata"], _QUEUES, f"no queue admits the {subject}")
+    read = KEYS.get(manifest.queues_from, ())
+    keys = tuple(key for key in _QUEUES if key not in read)
+    _note_keys(manifest, of["metadata"], keys, f"no queue admits the {subject}")
 
 
 def note_pod(manifest: Manifest, template: Field) -> None:

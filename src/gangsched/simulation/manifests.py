@@ -24,6 +24,7 @@ from gangsched.manifests.group_fields import GROUP_KINDS
 from gangsched.manifests.kai_groups import read_kai_group
 from gangsched.manifests.manifest import Manifest, read_manifest
 from gangsched.manifests.peer_levels import PEERS, PeerLevels
+from gangsched.manifests.peer_quotas import PeerQuotas, is_quota_object
 from gangsched.manifests.podgroups import read_core_group, read_group
 from gangsched.manifests.pods import read_node
 from gangsched.manifests.priorities import PriorityClasses, with_priority_classes
@@ -42,13 +43,15 @@ from gangsched.simulation.gang_documents import GANG, read_gang
 from gangsched.simulation.timed_pods import read_timed_pod
 from gangsched.simulation.workload import MOST_OBJECTS, Arrival, Workload
 
-__all__ = ["NO_PEER", "ParsedManifests", "PriorityClasses", "load_manifests"]
+__all__ = ["NO_PEER", "NO_QUOTAS", "ParsedManifests", "PriorityClasses", "load_manifests"]
 
 _Object: TypeAlias = NodeAdded | PodAdded | PodGroupAdded | ObjectChanged
 _Reader: TypeAlias = Callable[[Manifest], Iterable[_Object]]
 
 NO_PEER: Final = PeerLevels()
 """No other project states the levels."""
+NO_QUOTAS: Final = PeerQuotas()
+"""No other project states the quotas."""
 
 _WITHOUT_PODS: Final = ("ReplicationController", "ReplicaSet", "StatefulSet")
 """Controllers whose pods are not created here: such a document is skipped, with a note."""
@@ -152,6 +155,14 @@ class ParsedManifests:
         """
         return [root for root in self._roots if _is_of_peer(root, peer)]
 
+    def quota_objects(self, peer: str) -> list[Field]:
+        """Return the objects of these documents that state the quotas of another project.
+
+        Args:
+            peer: A key of ``QUOTA_PEERS``.
+        """
+        return [root for root in self._roots if _states_quotas(root, peer)]
+
     def workload(
         self,
         classes: PriorityClasses,
@@ -159,6 +170,7 @@ class ParsedManifests:
         at: float = 0.0,
         runtime_classes: Mapping[str, RuntimeClass] | None = None,
         levels: PeerLevels = NO_PEER,
+        quotas: PeerQuotas = NO_QUOTAS,
     ) -> Workload:
         """Return the objects of these documents as arrivals.
 
@@ -170,6 +182,7 @@ class ParsedManifests:
             runtime_classes: Every runtime class that a pod may name; None for those of these
                 documents.
             levels: The levels that objects of another project state, see ``peer_objects``.
+            quotas: The quotas that objects of another project state, see ``quota_objects``.
 
         Raises:
             ManifestError: A document is malformed.
@@ -186,7 +199,9 @@ class ParsedManifests:
         names = GeneratedNames(at)
         for root in self._roots:
             reader = _reader(root)
-            if reader is None and _is_of_peer(root, levels.peer):
+            if reader is None and (
+                _is_of_peer(root, levels.peer) or _states_quotas(root, quotas.peer)
+            ):
                 continue
             if reader is None:
                 root.source.note(f"{_name_of(root)} {_why_skipped(root)} and was skipped")
@@ -198,10 +213,10 @@ class ParsedManifests:
                 runtime_classes=runtime_classes,
                 gathers=True,
                 level_names=dict(levels.names),
+                queues_from=quotas.peer,
             )
-            for event in reader(manifest):
-                if isinstance(event, NodeAdded):
-                    event = NodeAdded(levels.labelled(event.node))
+            for read in reader(manifest):
+                event = _with_peers(read, manifest, levels, quotas)
                 implied = isinstance(event, PodGroupAdded) and manifest.kind not in GROUP_KINDS
                 if not implied:
                     _refuse_repeated(manifest, event, seen)
@@ -272,6 +287,27 @@ def _is_of_peer(root: Field, peer: str) -> bool:
     api = PEERS.get(peer)
     group = version_of(root).rpartition("/")[0]
     return api is not None and (group, root["kind"].name()) == (api.group, api.kind)
+
+
+def _states_quotas(root: Field, peer: str) -> bool:
+    group = version_of(root).rpartition("/")[0]
+    name = root["metadata"]["name"].value
+    return is_quota_object(peer, group, root["kind"].name(), name if type(name) is str else "")
+
+
+def _with_peers(
+    event: _Object, manifest: Manifest, levels: PeerLevels, quotas: PeerQuotas
+) -> _Object:
+    """Return an object with the labels and the queue that other projects give it."""
+    match event:
+        case NodeAdded(node):
+            return NodeAdded(levels.labelled(node))
+        case PodAdded(pod):
+            return PodAdded(quotas.queued(pod, manifest.document["metadata"]))
+        case PodGroupAdded(group):
+            return PodGroupAdded(quotas.queued_group(group))
+        case _:
+            return event
 
 
 def _why_skipped(root: Field) -> str:

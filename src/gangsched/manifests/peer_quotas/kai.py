@@ -1,0 +1,102 @@
+"""Quotas of KAI Scheduler: ``Queue`` of ``scheduling.run.ai``.
+
+Rules:
+  R1  CPUs are in thousandths, memory in megabytes (10**6 bytes) and GPUs in whole or parts;
+  R2  a quota or a limit of -1 is none. Without one, a resource that others name is to be borrowed;
+  R3  queues without a parent share the cluster there, so they have a root here.
+
+Source: ``pkg/apis/scheduling/v2`` of KAI Scheduler 0.17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Final
+
+from gangsched.manifests.fields import Field
+from gangsched.manifests.peer_quotas._draft import Draft, Drafts
+from gangsched.manifests.scalars import Number
+from gangsched.options.quota import Quota
+from gangsched.quantity import MILLI
+
+__all__ = ["read_kai"]
+
+ROOT: Final = "kai:root"
+_UNITS: Final = {
+    "gpu": ("nvidia.com/gpu", MILLI),
+    "cpu": ("cpu", 1),
+    "memory": ("memory", 10**6 * MILLI),
+}
+"""The name of each resource, and how many thousandths a unit of it is."""
+
+
+def read_kai(objects: Iterable[Field]) -> tuple[tuple[Quota, ...], tuple[str, ...]]:
+    """Return the quotas, and notes.
+
+    Raises:
+        ManifestError: A field is malformed.
+    """
+    drafts = Drafts()
+    for document in objects:
+        drafts.by_name.setdefault(ROOT, Draft(ROOT, document))
+        drafts.put(_queue(document, drafts))
+    drafts.leave_out_lost()
+    drafts.subtract_children()
+    return drafts.quotas(), tuple(drafts.notes)
+
+
+def _queue(document: Field, drafts: Drafts) -> Draft:
+    spec = document["spec"]
+    draft = Draft(
+        document["metadata"]["name"].name(),
+        document,
+        parent=spec["parentQueue"].text(ROOT),
+        nominal={},
+    )
+    resources = spec["resources"]
+    weights: dict[str, float] = {}
+    for name, (resource, unit) in _UNITS.items():
+        each = resources[name]
+        quota = _amount(each["quota"])
+        if quota is None:
+            path = each["quota"].path
+            drafts.note(document, f"{path} is unlimited: it borrows what its siblings lend")
+        else:
+            assert draft.nominal is not None
+            draft.nominal[resource] = int(quota * unit)
+        limit = _amount(each["limit"])
+        if limit is not None:
+            draft.hard[resource] = int(limit * unit)
+        lend = each["lendingLimit"]
+        if lend.given and (amount := _amount(lend)) is not None:
+            draft.lend[resource] = int(amount * unit)
+        if each["overQuotaWeight"].given:
+            weights[name] = float(_amount(each["overQuotaWeight"]) or 0)
+        drafts.note_rest(each, document, "quota", "limit", "overQuotaWeight", "lendingLimit")
+    if weights:
+        draft.weight = next(iter(weights.values()))  # that of GPUs, if it is given
+        if len(set(weights.values())) > 1:
+            sentence = f"overQuotaWeight is {draft.weight:g} for all resources here"
+            drafts.note(document, sentence)
+    drafts.note_rest(resources, document, *_UNITS)
+    drafts.note_rest(spec, document, "displayName", "parentQueue", "resources")
+    return draft
+
+
+def _amount(field: Field) -> Fraction | None:
+    """Return a number that is 0 if it is absent; None for -1."""
+    value = field.value
+    if value is None:
+        return Fraction(0)
+    if isinstance(value, bool) or not isinstance(value, int | float | Number):
+        raise field.refuse("a number >= 0, or -1")
+    try:
+        number = Fraction(repr(value))
+    except ValueError as error:
+        raise field.refuse("a number >= 0, or -1") from error
+    if number == -1:
+        return None
+    if number < 0:
+        raise field.refuse("a number >= 0, or -1")
+    return number

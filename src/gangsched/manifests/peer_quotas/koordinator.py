@@ -1,0 +1,102 @@
+"""Quotas of Koordinator: ``ElasticQuota`` of ``scheduling.sigs.k8s.io``, with its labels.
+
+Rules:
+  R1  ``min`` is what a quota has, with those below it, and ``max`` its limit. One that does not
+      allow its resources to be lent keeps all of ``min``;
+  R2  a pod that names no quota is in that of its namespace: the one that states the namespace, else
+      the first by name of those in it. A quota with others below it has no pods;
+  R3  a quota without a parent is below that of the cluster, unless it is the root of a tree.
+
+Source: ``apis/extension/elastic_quota.go`` of Koordinator 1.8.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from gangsched.manifests.fields import Field
+from gangsched.manifests.peer_quotas._draft import Draft, Drafts
+from gangsched.options.quota import Quota
+from gangsched.quantity import MILLI
+
+__all__ = ["PREFIX", "read_koordinator"]
+
+PREFIX: Final = "quota.scheduling.koordinator.sh/"
+_ROOT: Final = "koordinator-root-quota"
+_SYSTEM: Final = "koordinator-system-quota"
+
+
+def read_koordinator(objects: Iterable[Field]) -> tuple[tuple[Quota, ...], tuple[str, ...]]:
+    """Return the quotas, and notes.
+
+    Raises:
+        ManifestError: A field is malformed.
+    """
+    drafts = Drafts()
+    documents = [each for each in objects if each["metadata"]["name"].text() != _SYSTEM]
+    for document in documents:
+        drafts.put(_quota(document, drafts))
+    if documents and _ROOT not in drafts.by_name:
+        drafts.put(Draft(_ROOT, documents[0]))
+    drafts.leave_out_lost()
+    _put_namespaces(drafts)
+    drafts.give_part()
+    drafts.subtract_children()
+    return drafts.quotas(), tuple(drafts.notes)
+
+
+def _quota(document: Field, drafts: Drafts) -> Draft:
+    metadata, spec = document["metadata"], document["spec"]
+    labels, name = metadata["labels"], metadata["name"].name()
+    is_root = name == _ROOT or labels[f"{PREFIX}is-root"].text() == "true"
+    draft = Draft(
+        name,
+        document,
+        parent=None if is_root else labels[f"{PREFIX}parent"].text(_ROOT),
+        nominal=spec["min"].amounts() if spec["min"].given else None,
+        hard=spec["max"].amounts(),
+    )
+    if labels[f"{PREFIX}allow-lent-resource"].text() == "false":
+        draft.lend = dict.fromkeys(draft.nominal or (), 0)
+    weight = _json(metadata["annotations"][f"{PREFIX}shared-weight"])
+    amounts = [field.quantity(resource) for resource, field in weight.entries()]
+    if len(set(amounts)) == 1:
+        draft.weight = amounts[0] / MILLI
+    elif amounts:
+        drafts.note(document, f"{PREFIX}shared-weight has no meaning here: a queue has one weight")
+    drafts.note_rest(spec, document, "min", "max")
+    return draft
+
+
+def _put_namespaces(drafts: Drafts) -> None:
+    """Give each namespace its quota."""
+    taken: set[str] = set()
+    leaves = [
+        each
+        for _name, each in sorted(drafts.by_name.items())
+        if not drafts.children(each.name)
+        and each.name != _ROOT
+        and each.document["metadata"]["labels"][f"{PREFIX}is-parent"].text() != "true"
+    ]
+    for draft in leaves:
+        annotation = draft.document["metadata"]["annotations"][f"{PREFIX}namespaces"]
+        _take(draft, [each.name() for each in _json(annotation).elements()], taken)
+    for draft in leaves:
+        _take(draft, [draft.document["metadata"]["namespace"].text("default")], taken)
+
+
+def _take(draft: Draft, namespaces: Iterable[str], taken: set[str]) -> None:
+    new = [each for each in dict.fromkeys(namespaces) if each not in taken]
+    taken.update(new)
+    draft.namespaces += tuple(new)
+
+
+def _json(field: Field) -> Field:
+    """Return the value of an annotation that is JSON; an absent one if it is absent."""
+    try:
+        value = json.loads(field.text()) if field.given else None
+    except (ValueError, RecursionError) as error:
+        raise field.refuse("JSON") from error
+    return Field(field.source, field.path, value)
