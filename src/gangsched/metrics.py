@@ -37,7 +37,7 @@ from gangsched.events import (
 )
 from gangsched.listings import QuotaRow
 from gangsched.model import GroupKey, PodUID
-from gangsched.options.quota import EXCEEDED
+from gangsched.options.quota import EXCEEDED, Quota
 from gangsched.primitives import quorum
 from gangsched.primitives.families import AWAITS_GROUPS
 from gangsched.primitives.group_info import PodGroupInfo
@@ -429,6 +429,10 @@ class MeasuredScheduler:
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
         """See ``Scheduler.rebuild``."""
         return self._seen(lambda: self._calls.rebuild(now=now), now)
+
+    def set_quotas(self, quotas: Iterable[Quota], *, now: float) -> tuple[Effect, ...]:
+        """See ``Scheduler.set_quotas``; a recorded scheduler does not record it."""
+        return self._seen(lambda: self.scheduler.set_quotas(quotas, now=now), now)
 
     def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
         """See ``Scheduler.schedule_one``."""

@@ -15,6 +15,7 @@ import pytest
 from gangsched.cli._configuration import read_checked
 from gangsched.cli._files import BadInputError
 from gangsched.manifests.peer_levels import PEERS
+from gangsched.manifests.peer_quotas import QUOTA_PEERS
 from support.chart import Helm, Right, rights
 from support.control_plane.fixtures import need_control_plane
 
@@ -73,6 +74,7 @@ REFUSED: list[tuple[Object, str]] = [
     ),
     ({"replicas": 0}, "/replicas"),
     ({"configuration": {"levels": {"from": "slurm"}}}, "/configuration/levels"),
+    ({"configuration": {"quotas": {"from": "slurm"}}}, "/configuration/quotas"),
     (election(retryPeriod="0s"), "/configuration/leaderElection/retryPeriod"),
     (
         {"configuration": {"podInitialBackoffSeconds": "1m"}},
@@ -163,6 +165,8 @@ RENDERED: list[Object] = [
     {"configuration": {"history": "24h"}},
     {"configuration": {"levels": ["block", "rack"]}},
     {"configuration": {"levels": {"from": "kueue"}}},
+    {"configuration": {"quotas": {"from": "kueue"}}},
+    {"configuration": {"quotas": []}},
     {"pluginConfig": [{"name": "Backfill"}, {"name": "DefaultPreemption", "args": {}}]},
     {"resources": {"requests": {"cpu": 0.5, "memory": "1Gi"}, "limits": None}},
 ]
@@ -188,6 +192,23 @@ def test_right_to_list_levels_of_another_project_follows_the_configuration(
     more = role(levels={"from": peer}) - role()
     assert more == {Right("list", api.group, api.plural)}
     assert role(levels=["block", "rack"]) == role()
+
+
+@pytest.mark.parametrize("peer", QUOTA_PEERS)
+def test_right_to_list_quotas_of_another_project_follows_the_configuration(
+    helm: Helm, peer: str
+) -> None:
+    def rules(**values: Any) -> list[Object]:
+        objects = helm.template(values={"configuration": values})
+        roles = [each for each in objects if each["kind"] == "ClusterRole"]
+        return [rule for each in roles for rule in each["rules"]]
+
+    known = rules()
+    (more,) = (rule for rule in rules(quotas={"from": peer}) if rule not in known)
+    wanted = {Right("list", api.group, api.plural) for api in QUOTA_PEERS[peer]}
+    assert rights([more]) == wanted - {Right("list", "", "namespaces")}
+    assert ("resourceNames" in more) == (peer == "yunikorn")
+    assert rules(quotas=[{"name": "a"}]) == known
 
 
 def rendered(helm: Helm, folder: Path, values: Object) -> Path:

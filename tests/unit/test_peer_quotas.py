@@ -14,9 +14,17 @@ from gangsched.configuration import make_scheduler, read_settings
 from gangsched.configuration.settings import PEERS_WITH_QUOTAS
 from gangsched.errors import InvalidValueError, ManifestError
 from gangsched.manifests import Field, PriorityClasses, Source, read_group_of, read_manifest
-from gangsched.manifests.peer_quotas import QUOTA_PEERS, PeerQuotas, is_quota_object, read_quotas
+from gangsched.manifests.peer_quotas import (
+    CONFIG_MAPS,
+    QUOTA_PEERS,
+    PeerQuotas,
+    is_quota_object,
+    read_quotas,
+)
 from gangsched.memory import InMemoryCluster
 from gangsched.options.quota import ReclaimFrom
+from gangsched.simulation.documents import read_one_document
+from support.root import ROOT
 
 GPU: Final = "nvidia.com/gpu"
 KUEUE: Final = "kueue.x-k8s.io/v1beta2"
@@ -32,7 +40,8 @@ def document(
 
 
 def read(peer: str, *objects: dict[str, Any]) -> PeerQuotas:
-    return read_quotas(peer, [Field(Source("f", n), "", o) for n, o in enumerate(objects, 1)])
+    documents = [Field(Source("f", n), "", each) for n, each in enumerate(objects, 1)]
+    return read_quotas(peer, documents, read_one_document)
 
 
 def by_name(found: PeerQuotas) -> dict[str, Quota]:
@@ -412,7 +421,7 @@ def test_queues_of_yunikorn_have_full_names() -> None:
 
 def test_malformed_queues_of_yunikorn_are_an_error() -> None:
     pytest.importorskip("yaml")
-    with pytest.raises(ManifestError, match="expected YAML"):
+    with pytest.raises(ManifestError, match=r"f: data\[queues\.yaml\]"):
         read("yunikorn", config_map("{"))
     twice = "partitions: [{queues: [{name: a}, {name: A}]}]"
     with pytest.raises(ManifestError, match="a name that no other queue has"):
@@ -530,6 +539,27 @@ def test_wrong_source_of_quotas_is_named(given: object, path: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         read_settings({"quotas": given})
     assert caught.value.field == path
+
+
+@pytest.mark.once("reads files")
+def test_chart_gives_the_right_to_list_the_objects_of_each_project() -> None:
+    yaml = pytest.importorskip("yaml")
+    chart = ROOT / "charts" / "gangsched"
+    rules = yaml.safe_load((chart / "files" / "quotas.yaml").read_text("utf-8"))
+    for peer, apis in QUOTA_PEERS.items():
+        wanted = [api for api in apis if api.kind != "Namespace"]  # which the scheduler watches
+        rule = {
+            "apiGroups": [wanted[0].group],
+            "resources": [api.plural for api in wanted],
+            "verbs": ["list"],
+        }
+        if peer == "yunikorn":
+            rule["resourceNames"] = [*CONFIG_MAPS]
+        assert rules.pop(peer) == rule
+    assert not rules
+    schema = json.loads((chart / "values.schema.json").read_text("utf-8"))
+    quotas = schema["definitions"]["configuration"]["properties"]["quotas"]["oneOf"]
+    assert quotas[1]["properties"]["from"]["enum"] == list(QUOTA_PEERS)
 
 
 def test_quotas_that_the_caller_has_not_read_are_not_taken_for_none() -> None:

@@ -16,7 +16,9 @@
 {{- include "gangsched.faults.grace" . -}}
 {{- include "gangsched.faults.durations" . -}}
 {{- include "gangsched.faults.plugins" . -}}
+{{- if not (kindIs "map" .Values.configuration.quotas) -}}
 {{- include "gangsched.faults.quotas" . -}}
+{{- end -}}
 {{- range $kind, $amounts := .Values.resources -}}
 {{- if has $kind (list "requests" "limits") -}}
 {{- range $name, $amount := $amounts -}}

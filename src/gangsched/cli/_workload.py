@@ -39,6 +39,7 @@ from gangsched.simulation import (
     open_trace,
     parse_nodes_shape,
 )
+from gangsched.simulation.documents import read_one_document
 from gangsched.simulation.manifests import NO_PEER, NO_QUOTAS, ParsedManifests, PriorityClasses
 
 __all__ = ["Source", "add_source", "applied", "read_source", "refuse_two_of_stdin"]
@@ -244,7 +245,8 @@ def _quotas_of(settings: Sequence[Settings], files: Sequence[ParsedManifests]) -
     if any(each.quotas for each in settings):
         # a pod names its queue once: it would not exist in the other configuration
         raise BadInputError(f"--config: expected quotas from {peer} in each file with quotas")
-    return read_quotas(peer, [each for file in files for each in file.quota_objects(peer)])
+    objects = [each for file in files for each in file.quota_objects(peer)]
+    return read_quotas(peer, objects, read_one_document)
 
 
 def applied(

@@ -72,6 +72,8 @@ from gangsched.kubernetes._reflector import Delta
 from gangsched.kubernetes._start_marks import differ_by_marks
 from gangsched.manifests.member_topologies import MemberTopologies, held_alone
 from gangsched.manifests.peer_levels import PeerLevels
+from gangsched.manifests.peer_quotas import PeerQuotas
+from gangsched.manifests.queues import QUEUE
 from gangsched.membership import Membership, membership
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, PreemptionPolicy
@@ -111,6 +113,7 @@ class Cache:
         served: The sources of groups that are served, see ``Dialect``; None before the API server
             was asked.
         levels: The levels of another project, which nodes have the labels of.
+        quotas: The quotas of another project, whose queues pods and groups name.
         touched: The groups of which an object or a member has changed. Readers take keys out.
         moved: The same, for another reader.
     """
@@ -131,6 +134,7 @@ class Cache:
         self.malformed: Final = MalformedClaims()
         self.served: frozenset[str] | None = None
         self.levels = PeerLevels()
+        self.quotas = PeerQuotas()
         self.touched: Final[set[GroupKey]] = set()
         self.moved: Final[set[GroupKey]] = set()
         self.names: Final = None if scheduler_names is None else frozenset(scheduler_names)
@@ -229,7 +233,7 @@ class Cache:
         return self._show(facts)
 
     def _show(self, facts: PodFacts) -> Event | None:
-        pod = facts.pod
+        pod = self.quotas.queued(facts.pod)
         known = self.cluster.pod(pod.uid)
         said = self._said(known)
         if self._is_foreign(facts):
@@ -332,6 +336,18 @@ class Cache:
             notes[uid] = text
         else:
             notes.pop(uid, None)
+
+    # Queues ---------------------------------------------------------------------------------
+
+    def requeue(self, quotas: PeerQuotas) -> None:
+        """Put pods and groups into the queues of other quotas; the caller rebuilds. O(pods)."""
+        self.quotas = quotas
+        for pod in [*self.cluster.pods()]:
+            queued = quotas.queued(pod_with_fields(pod, queue=pod.labels.get(QUEUE) or None))
+            if queued.queue != pod.queue:
+                self.cluster.apply(PodUpdated(queued))
+        for key in [*self._groups]:
+            self._restate(key)
 
     # Nodes ----------------------------------------------------------------------------------
 
@@ -450,6 +466,7 @@ class Cache:
         facts, shown = self.group_facts(key), self.cluster.pod_group(key)
         group = None if facts is None else self._with_priority(facts)
         group = self._topologies.stated(key, group)
+        group = None if group is None else self.quotas.queued_group(group)
         if group is None:
             return None if shown is None else self.cluster.apply(PodGroupDeleted(key))
         if self.namesake(key) is not None:

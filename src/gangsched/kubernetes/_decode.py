@@ -149,17 +149,20 @@ class GroupDecoder:
         dialect: The API that the groups are of.
         ignore: Constraints that are not modelled and are ignored, as paths without indices.
         level_names: The label of a level, by what a dialect calls it; see ``Manifest``.
+        queues_from: The project whose queues groups name; see ``Manifest``.
     """
 
-    __slots__ = ("_dialect", "_ignore", "_last", "_level_names")
+    __slots__ = ("_dialect", "_ignore", "_last", "_level_names", "_queues_from")
 
     def __init__(
         self,
         dialect: Dialect,
         ignore: Iterable[str] = (),
         level_names: Mapping[str, str] = EMPTY,
+        queues_from: str = "",
     ) -> None:
         self._dialect = dialect
+        self._queues_from = queues_from
         self._level_names = level_names
         self._ignore = frozenset(ignore)
         self._last: Shared[tuple[PodGroup, str, tuple[str, ...]]] = Shared(_MOST_GROUPS)
@@ -213,7 +216,7 @@ class GroupDecoder:
             del spec["priorityClassName"]
             document = {**document, "spec": spec}
         group, notes = read_pod_group_slowly(
-            document, self._dialect, self._ignore, self._level_names
+            document, self._dialect, self._ignore, self._level_names, self._queues_from
         )
         return group, named, notes
 

@@ -24,8 +24,8 @@ from gangsched.kubernetes._loop_delay import measured_delays
 from gangsched.kubernetes._server import Page
 
 if TYPE_CHECKING:
-    from gangsched.drivers._contract import DrivenScheduler
     from gangsched.kubernetes._demand import PendingDemand
+    from gangsched.kubernetes._peer_quotas import QuotaScheduler
     from gangsched.metrics import Metrics
     from gangsched.scheduler import Scheduler
 
@@ -145,7 +145,7 @@ class Measures:
             registry=registry,
         )
 
-    def watch(self, scheduler: Scheduler) -> DrivenScheduler:
+    def watch(self, scheduler: Scheduler) -> QuotaScheduler:
         """Return a scheduler whose calls are measured."""
         if self._registry is None:
             return scheduler

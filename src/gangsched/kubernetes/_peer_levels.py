@@ -20,10 +20,10 @@ from gangsched.kubernetes._read import mapping_in, read_document, text_in
 from gangsched.manifests import Field, Source
 from gangsched.manifests.peer_levels import PEERS, PeerLevels, read_peer_levels
 
-__all__ = ["UNREAD", "list_levels"]
+__all__ = ["UNREAD", "get_or_none", "list_in", "list_levels"]
 
 UNREAD: Final = (ConnectionLost, DiscoveryFailed, UnexpectedAnswer, ManifestError)
-"""What ``list_levels`` raises."""
+"""What ``list_levels`` and ``list_quotas`` raise."""
 
 _NOT_FOUND: Final = 404
 
@@ -43,27 +43,38 @@ async def list_levels(api: Api, peer: str) -> PeerLevels:
     """
     at = PEERS[peer]
     path = f"/apis/{at.group}"
-    served = await _get(api, path)
+    served = await get_or_none(api, path)
     if served is None:
         return PeerLevels(peer)
-    (preferred, *_others) = _list(served, "an APIGroup", "versions") or [{}]
+    (preferred, *_others) = list_in(served, "an APIGroup", "versions") or [{}]
     path = f"{path}/{text_in(mapping_in(preferred), 'version')}/{at.plural}"
-    listed = await _get(api, path)
+    listed = await get_or_none(api, path)
     if listed is None:
         return PeerLevels(peer)
-    items = _list(listed, f"a {at.kind}List", "items")
+    items = list_in(listed, f"a {at.kind}List", "items")
     objects = [Field(Source(path, n), "", cast("Any", each)) for n, each in enumerate(items, 1)]
     return read_peer_levels(peer, objects)
 
 
-def _list(response: Response, what: str, name: str) -> list[object]:
+def list_in(response: Response, what: str, name: str) -> list[object]:
+    """Return a list in an answer.
+
+    Raises:
+        UnexpectedAnswer: It is none.
+    """
     found: object = read_document(response.body, what).get(name) or []
     if not isinstance(found, list):
         raise UnexpectedAnswer(what, "", f"its {name} are no list")
     return cast("list[object]", found)
 
 
-async def _get(api: Api, path: str) -> Response | None:
+async def get_or_none(api: Api, path: str) -> Response | None:
+    """Return the answer to a GET; None if there is nothing at the path.
+
+    Raises:
+        ConnectionLost: There is no answer.
+        DiscoveryFailed: The answer is neither a success nor 404.
+    """
     response = await api.request("GET", path)
     if response.status == _NOT_FOUND:
         return None

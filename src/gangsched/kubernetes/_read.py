@@ -112,6 +112,7 @@ def read_pod_group_slowly(
     dialect: Dialect,
     ignore: frozenset[str] = frozenset(),
     level_names: Mapping[str, str] = EMPTY,
+    queues_from: str = "",
 ) -> tuple[PodGroup, tuple[str, ...]]:
     """Return a group of a dialect, and the notes about it.
 
@@ -120,11 +121,12 @@ def read_pod_group_slowly(
         dialect: The API that it is of.
         ignore: Constraints that are not modelled and are ignored, see ``Manifest``.
         level_names: The label of a level, by what a dialect calls it; see ``Manifest``.
+        queues_from: The project whose queues groups name; see ``Manifest``.
 
     Raises:
         ManifestError: It is malformed.
     """
-    manifest = evolve(_manifest(document, ignore), level_names=level_names)
+    manifest = evolve(_manifest(document, ignore), level_names=level_names, queues_from=queues_from)
     return read_group_of(dialect.group, manifest), _notes(manifest)
 
 

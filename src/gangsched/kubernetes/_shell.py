@@ -5,7 +5,8 @@ Rules:
       A kind that is not listed in time is left out, see ``_can_be_late``: pods that need it are
       held until it is listed, and the others are placed meanwhile;
   R2  levels of another project are read before anything is watched. If they are others later, the
-      term ends in order, and the replica begins a new one;
+      term ends in order, and the replica begins a new one. So are quotas; if they are others
+      later, the scheduler goes on with them;
   R3  PodGroups are watched in every API that serves them, and composite pod groups if they are
       served. APIs are looked for again, because a definition may be installed later;
   R4  at the end: no more decisions, binds under way end, then conditions and events for a moment.
@@ -32,6 +33,7 @@ from attrs import evolve
 
 from gangsched.configuration import Settings, make_scheduler
 from gangsched.configuration.scheduler import objects_scored, releases_gangs, volume_timeout
+from gangsched.drivers._contract import DrivenScheduler
 from gangsched.errors import GangschedError
 from gangsched.events import Bind, Evict
 from gangsched.kubernetes._api import Api, ConnectionLost
@@ -62,6 +64,7 @@ from gangsched.kubernetes._objects import ObjectDecoder, Watched, watched_for
 from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._peer_levels import UNREAD, list_levels
+from gangsched.kubernetes._peer_quotas import QuotaScheduler, ReplacedQuotas, list_quotas
 from gangsched.kubernetes._recorder import EventRecorder
 from gangsched.kubernetes._reflector import Reflector, Resource
 from gangsched.kubernetes._requests import Pauses, Requests
@@ -72,6 +75,7 @@ from gangsched.kubernetes._unreadable import UnreadableObjects
 from gangsched.kubernetes._volume_waits import WaitsForVolumes
 from gangsched.kubernetes._volume_writer import VolumeWriter
 from gangsched.manifests.peer_levels import PeerLevels
+from gangsched.manifests.peer_quotas import PeerQuotas
 from gangsched.model import GroupKey
 from gangsched.scheduler import Scheduler
 
@@ -82,6 +86,8 @@ _LOOK_AGAIN: Final = 1.0
 
 _LOOK_AT_LEVELS: Final = 30.0
 """Seconds between two looks at the levels of another project."""
+_LOOK_AT_QUOTAS: Final = 10.0
+"""Seconds between two looks at the quotas of another project, whose queues come and go."""
 
 _LATE: Final = 15.0
 """Seconds after which the scheduler begins without the kinds that are not listed yet."""
@@ -122,7 +128,8 @@ class Shell:
     Attributes:
         drained: Set at the end, once nothing that was decided can still be carried out.
         owner: Owns the scheduler, once ``run`` has begun.
-        settings: The configuration, with the levels of another project once they are read.
+        settings: The configuration, with the levels and quotas of another project once they are
+            read.
         troubles: By kind of object, the last problem of its watch; it stays after the watch has
             recovered.
     """
@@ -156,6 +163,8 @@ class Shell:
         self._binder: Binder | None = None
         self._undiscovered: GangschedError | None = None
         self._unread_levels: GangschedError | None = None
+        self._unread_quotas: GangschedError | None = None
+        self._replaced: ReplacedQuotas | None = None
         self._has_other_levels = asyncio.Event()
         self.drained: Final = asyncio.Event()
         self.owner: Owner | None = None
@@ -175,6 +184,9 @@ class Shell:
         if self._unread_levels is not None:
             why = _cause(self._unread_levels)
             return [f"the levels of {self._settings.levels_from} are not read{why}"]
+        if self._unread_quotas is not None:
+            why = _cause(self._unread_quotas)
+            return [f"the quotas of {self._settings.quotas_from} are not read{why}"]
         if self._undiscovered is not None:
             return [f"which APIs are served is not known{_cause(self._undiscovered)}"]
         return found or ["not scheduling yet"]
@@ -185,7 +197,7 @@ class Shell:
 
     def _scheduler(self, cache: Cache, *, preempts: bool = True) -> Scheduler:
         return make_scheduler(
-            evolve(self.settings, levels_from=""),
+            evolve(self.settings, levels_from="", quotas_from=""),
             cache.cluster,
             plugins=self._plugins,
             factories=self._factories,
@@ -378,7 +390,11 @@ class Shell:
         writer = VolumeWriter(requests, not_written, self._may_write)
         waits = WaitsForVolumes(
             WithoutEchoes(
-                logged(self._measures.watch(scheduler), owner.cache.cluster, owner.cache.group_of),
+                logged(
+                    self.with_quotas(self._measures.watch(scheduler)),
+                    owner.cache.cluster,
+                    owner.cache.group_of,
+                ),
                 owner.cache.cluster,
             ),
             owner.cache.cluster,
@@ -425,6 +441,7 @@ class Shell:
     ) -> None:
         """Start to watch everything; *pace* is that of the watch of pods."""
         await self._read_levels(tasks, owner)
+        await self._read_quotas(tasks, owner)
         answered: dict[str, list[Dialect]] = {}
         while True:
             try:
@@ -468,7 +485,7 @@ class Shell:
                 await asyncio.sleep(_LOOK_AGAIN)
         self._unread_levels = None
         owner.cache.levels = found
-        self.settings = evolve(self._settings, levels=found.levels, levels_from="")
+        self.settings = evolve(self.settings, levels=found.levels, levels_from="")
         topologies = found.levels.topologies
         log = _log.info if topologies else _log.warning
         log("levels of %s: %s", peer, " and ".join(map(", ".join, topologies)) or "none")
@@ -492,6 +509,61 @@ class Shell:
         )
         tasks.start(looks)
 
+    async def _read_quotas(self, tasks: Tasks, owner: Owner) -> None:
+        """Read the quotas that another project states, if the configuration says so."""
+        peer = self._settings.quotas_from
+        if not peer:
+            return
+        while True:
+            try:
+                found = await list_quotas(self._api, peer)
+                break
+            except UNREAD as error:
+                if _cause(error) != _cause(self._unread_quotas):
+                    _log.warning("the quotas of %s are not read: %s", peer, error)
+                self._unread_quotas = error
+                await asyncio.sleep(_LOOK_AGAIN)
+        self._unread_quotas = None
+        self._take_quotas(owner, found)
+
+        async def changed(now: PeerQuotas) -> None:
+            self._take_quotas(owner, now)
+
+        def not_looked(error: GangschedError) -> None:
+            _log.warning("the quotas of %s are not read: %s", peer, error)
+
+        looks = keep_looking(
+            *(partial(list_quotas, self._api, peer), found, changed),
+            errors=UNREAD,
+            interval=_LOOK_AT_QUOTAS,
+            on_problem=not_looked,
+        )
+        tasks.start(looks)
+
+    def _take_quotas(self, owner: Owner, found: PeerQuotas) -> None:
+        """Give the scheduler the quotas of another project, and pods their queues."""
+        known = owner.cache.quotas
+        for note in found.notes:
+            if note not in known.notes:
+                _log.warning("%s", note)
+        if (found.quotas, found.leads) == (known.quotas, known.leads):
+            owner.cache.quotas = found
+            return
+        _log.info("quotas of %s: %s", found.peer, ", ".join(each.name for each in found.quotas))
+        self.settings = evolve(self.settings, quotas=found.quotas, quotas_from="")
+        owner.cache.requeue(found)
+        if self._replaced is not None:
+            self._replaced.next = found.quotas
+        if owner.driver is not None:
+            owner.driver.rebuild()
+
+    def with_quotas(self, scheduler: QuotaScheduler) -> DrivenScheduler:
+        """Return a scheduler that takes the quotas of another project when they change."""
+        if not self._settings.quotas_from:
+            return scheduler
+        self._replaced = ReplacedQuotas(scheduler)
+        return self._replaced
+
     def _is_not_discovered(self, error: GangschedError) -> None:
         """Note, and log once, why it is not known which APIs are served."""
         if _cause(error) != _cause(self._undiscovered):
@@ -509,7 +581,8 @@ class Shell:
                 resource = Resource(dialect.path, kind)
                 sink = owner.groups(dialect)
                 names = dict(owner.cache.levels.names)
-                decode = GroupDecoder(dialect, self._settings.ignored, names)
+                peer = self._settings.quotas_from
+                decode = GroupDecoder(dialect, self._settings.ignored, names, peer)
                 # an older role lacks the right: whatever is in no tree starts all the same
                 look = self._optionally(owner, kind) if dialect.is_composite else _looks_at_nothing
                 self._watch(tasks, owner, resource, decode, sink, look)

@@ -19,7 +19,7 @@ from gangsched.manifests.fields import join_path
 from gangsched.manifests.scalars import Number, Value, kinds, read_plain, shown
 from gangsched.simulation._json_documents import read_json
 
-__all__ = ["Document", "read_documents"]
+__all__ = ["Document", "read_documents", "read_one_document"]
 
 MAX_DEPTH: Final = 200
 MAX_UNFOLDED: Final = 1_000_000
@@ -42,6 +42,11 @@ class Document:
 
     number: int
     value: Value
+
+
+def read_one_document(text: str, file: str) -> Value:
+    """Return the first document of *text*; None if there is none. See ``read_documents``."""
+    return next((document.value for document in read_documents(text, file=file)), None)
 
 
 def read_documents(text: str, *, file: str) -> Iterator[Document]:

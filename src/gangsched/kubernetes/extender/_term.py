@@ -144,7 +144,7 @@ class ExtenderTerm:
         try:
             if await watches.list_all(tasks, owner, stop):
                 self.settings = watches.settings
-                await self._decide(tasks, stop, owner, unreadable, watches.reads_budgets)
+                await self._decide(tasks, stop, owner, unreadable, watches)
         finally:
             self.desk = None
             await tasks.cancel()
@@ -158,7 +158,7 @@ class ExtenderTerm:
 
     def _scheduler(self, cache: Cache, *, preempts: bool = True) -> Scheduler:
         return make_scheduler(
-            evolve(self.settings, levels_from=""),
+            evolve(self.settings, levels_from="", quotas_from=""),
             cache.cluster,
             plugins=self.plugins,
             factories=self.factories,
@@ -172,7 +172,7 @@ class ExtenderTerm:
         stop: asyncio.Event,
         owner: Owner,
         unreadable: UnreadableObjects,
-        reads_budgets: bool,
+        watches: Shell,
     ) -> None:
         settings, cache = self.settings, owner.cache
         connections = settings.client.event_connections
@@ -188,7 +188,7 @@ class ExtenderTerm:
             on_drop=self.measures.dropped,
         )
         unreadable.report_to(events)  # the conditions of pods are kube-scheduler's
-        scheduler = self._scheduler(cache, preempts=reads_budgets)
+        scheduler = self._scheduler(cache, preempts=watches.reads_budgets)
 
         async def release(evict: Evict) -> None:
             with suppress(GangschedError):  # looked at again within the bound
@@ -225,7 +225,7 @@ class ExtenderTerm:
         nominator = Nominator(requests, cache, workers=settings.client.bind_connections)
         desk = self._desk(requests, owner, nominator, effects, partial)
         driver = owner.begin(
-            WithoutEchoes(self.measures.watch(scheduler), cache.cluster),
+            WithoutEchoes(watches.with_quotas(self.measures.watch(scheduler)), cache.cluster),
             bind=desk,
             evict=restarts.before(evictor),
             effects=effects,

@@ -24,11 +24,12 @@ from gangsched.manifests.peer_quotas.koordinator import read_koordinator
 from gangsched.manifests.peer_quotas.kueue import DEFAULT, read_kueue
 from gangsched.manifests.peer_quotas.named import named_queue
 from gangsched.manifests.peer_quotas.volcano import read_volcano
-from gangsched.manifests.peer_quotas.yunikorn import CONFIG_MAPS, read_yunikorn
+from gangsched.manifests.peer_quotas.yunikorn import CONFIG_MAPS, ReadText, read_yunikorn
 from gangsched.model import Pod, PodGroup
+from gangsched.model._pod_copy import pod_with_fields
 from gangsched.options.quota import Quota, as_quotas
 
-__all__ = ["QUOTA_PEERS", "PeerQuotas", "is_quota_object", "read_quotas"]
+__all__ = ["CONFIG_MAPS", "QUOTA_PEERS", "PeerQuotas", "is_quota_object", "read_quotas"]
 
 _NAMESPACES: Final = PeerApi("", "Namespace", "namespaces")
 _CONFIG_MAPS: Final = PeerApi("", "ConfigMap", "configmaps")
@@ -51,7 +52,6 @@ _Reader = Callable[[Iterable[Field]], tuple[tuple[Quota, ...], tuple[str, ...]]]
 _READERS: Final[Mapping[str, _Reader]] = {
     "kai": read_kai,
     "volcano": read_volcano,
-    "yunikorn": read_yunikorn,
     "koordinator": read_koordinator,
 }
 
@@ -91,7 +91,7 @@ class PeerQuotas:
         if name is None and default in self.leads:
             name = default
         name = self._known(name)
-        return pod if name is None else evolve(pod, queue=name)
+        return pod if name is None else pod_with_fields(pod, queue=name)
 
     def queued_group(self, group: PodGroup) -> PodGroup:
         """Return a pod group in the quota that its queue leads to. O(1)."""
@@ -104,12 +104,14 @@ class PeerQuotas:
         return None if name is None else self.leads.get(name, name)
 
 
-def read_quotas(peer: str, objects: Iterable[Field]) -> PeerQuotas:
+def read_quotas(peer: str, objects: Iterable[Field], read_text: ReadText) -> PeerQuotas:
     """Return the quotas that objects of a project state.
 
     Args:
         peer: A key of ``QUOTA_PEERS``.
         objects: The documents of its kinds.
+        read_text: Returns the value of a YAML text, which an object may have as a string; its
+            second argument names the text for errors.
 
     Raises:
         ManifestError: A field is malformed.
@@ -117,6 +119,8 @@ def read_quotas(peer: str, objects: Iterable[Field]) -> PeerQuotas:
     found, leads = list(objects), dict[str, str]()
     if peer == "kueue":
         quotas, leads, notes = read_kueue(found)
+    elif peer == "yunikorn":
+        quotas, notes = read_yunikorn(found, read_text)
     else:
         quotas, notes = _READERS[peer](found)
     quotas = quotas or (Quota(name=f"{peer}:none", nominal={}),)

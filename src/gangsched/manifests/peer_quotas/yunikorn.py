@@ -11,14 +11,17 @@ Source: ``pkg/common/configs`` of YuniKorn core 1.8.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
 
 from gangsched.manifests.fields import Field
 from gangsched.manifests.peer_quotas._draft import Draft, Drafts
+from gangsched.manifests.scalars import Value
 from gangsched.options.quota import Quota, ReclaimFrom
 
-__all__ = ["CONFIG_MAPS", "full_name", "read_yunikorn"]
+__all__ = ["CONFIG_MAPS", "ReadText", "full_name", "read_yunikorn"]
+
+ReadText: TypeAlias = Callable[[str, str], Value]
 
 CONFIG_MAPS: Final = ("yunikorn-defaults", "yunikorn-configs")
 """The ConfigMaps that are read; the last one that there is counts."""
@@ -35,8 +38,14 @@ def full_name(name: str) -> str:
     return lower if lower == _ROOT or lower.startswith(f"{_ROOT}.") else f"{_ROOT}.{lower}"
 
 
-def read_yunikorn(objects: Iterable[Field]) -> tuple[tuple[Quota, ...], tuple[str, ...]]:
+def read_yunikorn(
+    objects: Iterable[Field], read_text: ReadText
+) -> tuple[tuple[Quota, ...], tuple[str, ...]]:
     """Return the quotas, and notes.
+
+    Args:
+        objects: The ConfigMaps.
+        read_text: Returns the value of a YAML text; its second argument names the text for errors.
 
     Raises:
         ManifestError: A field is malformed.
@@ -45,7 +54,7 @@ def read_yunikorn(objects: Iterable[Field]) -> tuple[tuple[Quota, ...], tuple[st
     maps = {each["metadata"]["name"].text(): each for each in objects}
     stating = [maps[name] for name in CONFIG_MAPS if name in maps and _text(maps[name]).given]
     if stating:
-        _read(stating[-1], drafts)
+        _read(stating[-1], drafts, read_text)
     drafts.give_part()
     drafts.subtract_children()
     return drafts.quotas(), tuple(drafts.notes)
@@ -55,9 +64,10 @@ def _text(document: Field) -> Field:
     return document["data"][_TEXT]
 
 
-def _read(document: Field, drafts: Drafts) -> None:
+def _read(document: Field, drafts: Drafts, read_text: ReadText) -> None:
     text = _text(document)
-    root = Field(text.source, text.path, _parsed(text))
+    value = read_text(text.text(), f"{text.source.file}: {text.path}")
+    root = Field(text.source, text.path, value)
     drafts.put(Draft(_ROOT, document))
     for partition in root["partitions"].elements():
         name = partition["name"].text("default")
@@ -71,15 +81,6 @@ def _read(document: Field, drafts: Drafts) -> None:
                     _add(each, _ROOT, document, drafts)
             else:
                 _add(queue, _ROOT, document, drafts)
-
-
-def _parsed(text: Field) -> Any:
-    import yaml
-
-    try:
-        return yaml.safe_load(text.text())
-    except (yaml.YAMLError, RecursionError) as error:
-        raise text.problem(f"expected YAML: {' '.join(str(error).split())[:200]}") from error
 
 
 def _add(queue: Field, parent: str, document: Field, drafts: Drafts) -> None:
