@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 import pytest
 from attrs import evolve
 
 from gangsched.kubernetes import _shell
-from support.cluster_objects import NODES, PODS, node_json, pod_json
+from support.cluster_objects import NODES, PODS, node_json, pod_json, put_gang
+from support.extender_client import extending
 from support.memory_api import Fault, MemoryApi, refused
 from support.memory_cluster import all_bound, scheduled
 from support.running import ALONE, on_a_loop, running, until
@@ -168,3 +170,19 @@ async def test_objects_are_not_read_unless_the_configuration_says_so() -> None:
     async with running(api, ALONE):
         await until(lambda: all_bound(api))
     assert not [path for _method, path in api.requests if "kueue" in path]
+
+
+@on_a_loop
+async def test_extender_follows_the_quotas_too() -> None:
+    api = cluster("kueue.x-k8s.io/v1beta2")
+    cluster_queue(api, "a", 1)
+    local_queue(api, "q", "a")
+    names = put_gang(api, "g", 2)
+    for name in names:
+        member = api.objects[PODS][f"default/{name}"]
+        member["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q"}
+    async with extending(api, OF_KUEUE) as asking:
+        assert await asking.filter(names[0], ["n"]) == []
+        cluster_queue(api, "a", 2)
+        binds = [asking.bind(name, await asking.decided(name, ["n"])) for name in names]
+        assert await asyncio.gather(*binds) == ["", ""]
