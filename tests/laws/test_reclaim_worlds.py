@@ -21,7 +21,19 @@ pytestmark = pytest.mark.once("the scheduler places whole gangs")
 
 _BLOCKS: Final[Sequence[Sequence[int]]] = [
     *(range(start, start + 30) for start in range(0, 300, 30)),
-    (1059, 1165, 1629, 1770, 1824, 2316, 2406, 2655),  # worlds in which a scheduler was wrong once
+    (
+        1058,
+        1059,
+        1093,
+        1165,
+        1629,
+        1720,
+        1770,
+        1824,
+        2316,
+        2406,
+        2655,
+    ),  # worlds in which a scheduler was wrong once
 ]
 """The seeds of the worlds that one test plays."""
 _PARENTS: Final = ("root", "p")

@@ -15,6 +15,7 @@ from gangsched import (
     NodeDeleted,
     NodeName,
     Pod,
+    PodDeleted,
     PodGroup,
     PodGroupAdded,
     Preemption,
@@ -437,21 +438,45 @@ def test_pod_that_changes_its_queue_gives_its_share_back() -> None:
 
 
 def test_active_pod_that_changes_its_queue_is_found_again() -> None:
-    story = shared(evolve(A, parent=None), evolve(B, parent=None), cpus=0)
-    pods(story, "a", "x", cpu=4)
-    story.tell(NodeAdded(make_node("m", cpu=9)))
-    story.update("x", queue="b")
-    pods(story, "b", "y", cpu=4)
-    pods(story, "a", "z", cpu=4)
-    assert "z" in story.bound
+    story = shared(evolve(A, parent=None), evolve(B, parent=None))
+    pods(story, "a", "ax", cpu=4)
+    pods(story, "b", "bx", cpu=4)
+    pods(story, "a", "w", cpu=4)
+    story.delete("ax")  # it is active now, and not tried yet
+    story.update("w", queue="b")
+    story.decide()
+    assert "w" not in story.bound
+    story.delete("bx")
+    story.decide()
+    assert "w" in story.bound
 
 
 def test_pod_in_a_queue_above_is_not_taken() -> None:
     """It ran there before that queue had others below it."""
     story = shared(evolve(ORG, nominal={"cpu": 0}), A, preemption=Preemption(reclaim=Reclaim.FAIR))
     story.add(_on("above", "org", "n"))
-    pods(story, "a", *(f"a{n}" for n in range(5)))
+    pods(story, "a", *(f"a{n}" for n in range(4)), priority=1)
+    assert len(story.bound) == 4
     assert not story.evicted
+
+
+def test_victim_goes_only_if_its_queue_and_those_above_are_over_their_nominal() -> None:
+    """The queue of the victim is over, and the one above it has what that uses."""
+    above = Quota(name="p", parent="org", nominal={"cpu": 2})
+    below = Quota(name="q", parent="p", nominal={"cpu": 0})
+    story = shared(ORG, A, above, below, preemption=Preemption(reclaim=Reclaim.FAIR), cpus=5)
+    pods(story, "q", "q0", "q1")
+    add_gang(story, "g", 4, "a")
+    assert not story.evicted
+
+
+def test_borrowing_is_limited_beyond_what_is_never_lent() -> None:
+    """Of its 4 CPUs it keeps 2 for itself, and it borrows 1."""
+    limited = evolve(A, lend={"cpu": 2}, borrow={"cpu": 1})
+    for size, fits in ((5, True), (6, False)):
+        story = shared(ORG, limited, evolve(B, nominal={"cpu": 9}))
+        add_gang(story, "g", size, "a")
+        assert bool(story.bound) == fits, size
 
 
 def test_gang_that_its_quota_denies_while_it_backs_off_is_tried_afterwards() -> None:
@@ -485,7 +510,8 @@ def test_queue_without_a_nominal_is_asked_though_its_tree_is_full() -> None:
     pods(story, "c", "cx", cpu=2)
     pods(story, "a", "aw", cpu=2)
     pods(story, "c", "cw", cpu=2)
-    story.delete("ax", "cx")
+    gone = [story.cluster.apply(PodDeleted(story.uid(name))) for name in ("ax", "cx")]
+    story.perform(*gone)
     story.decide()
     assert {"aw", "cw"} <= story.bound.keys()
 

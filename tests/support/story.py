@@ -102,6 +102,10 @@ class Story:
         for event in events:
             self._perform(self.scheduler.handle(self.cluster.apply(event), now=self.now))
 
+    def perform(self, *events: Event) -> None:
+        """Handle events that the cluster shows already, in one call."""
+        self._perform(self.scheduler.handle(*events, now=self.now))
+
     def set_quotas(self, *quotas: Quota) -> None:
         """Replace the quotas of the scheduler."""
         self._perform(self.scheduler.set_quotas(quotas, now=self.now))

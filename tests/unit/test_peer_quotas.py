@@ -502,6 +502,13 @@ def test_without_objects_there_is_a_queue_so_that_others_do_not_exist(peer: str)
     assert (quota.name, quota.is_queue) == (f"{peer}:none", True)
 
 
+def test_there_is_a_queue_if_all_cluster_queues_are_held() -> None:
+    """The cohort alone is none, and without any queue names of queues would mean nothing."""
+    held = cluster_queue("a", flavor(gpu={"nominalQuota": 8}), cohortName="x", stopPolicy="Hold")
+    found = read("kueue", document(KUEUE, "Cohort", "x", {}), held, local_queue("q", "a"))
+    assert any(quota.is_queue for quota in found.quotas)
+
+
 def test_two_queues_of_one_name_are_an_error() -> None:
     with pytest.raises(ManifestError, match="a name that no other queue has"):
         read("volcano", volcano_queue("a"), volcano_queue("a"))

@@ -123,7 +123,8 @@ def read_quotas(peer: str, objects: Iterable[Field], read_text: ReadText) -> Pee
         quotas, notes = read_yunikorn(found, read_text)
     else:
         quotas, notes = _READERS[peer](found)
-    quotas = quotas or (Quota(name=f"{peer}:none", nominal={}),)
+    if not any(quota.is_queue for quota in quotas):
+        quotas = (*quotas, Quota(name=f"{peer}:none", nominal={}))
     try:
         as_quotas(quotas)
     except InvalidValueError as error:  # a parent with a namespace, or the like
