@@ -24,11 +24,15 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 
 @frozen
 class Rule:
-    """Verbs on resources of one API group; ``pods/binding`` is a subresource."""
+    """Verbs on resources of one API group; ``pods/binding`` is a subresource.
+
+    With *names*, only on objects of these names.
+    """
 
     verbs: Sequence[str]
     resources: Sequence[str]
     group: str = ""
+    names: Sequence[str] = ()
 
     def as_object(self) -> dict[str, Any]:
         """Return the rule of a ClusterRole."""
@@ -36,6 +40,7 @@ class Rule:
             "apiGroups": [self.group],
             "resources": [*self.resources],
             "verbs": [*self.verbs],
+            **({"resourceNames": [*self.names]} if self.names else {}),
         }
 
 

@@ -100,7 +100,7 @@ class PeerQuotas:
 
     def _known(self, name: str | None) -> str | None:
         if name == DEFAULT and all(each.name != name for each in self.quotas):
-            return None  # a project that has no such queue has that of all pods in mind
+            return None  # the default of an API, which names no queue if none has the name
         return None if name is None else self.leads.get(name, name)
 
 
