@@ -307,7 +307,8 @@ def schema(path: str) -> dict[str, Any]:
     found: dict[str, Any] = SCHEMA["definitions"]["configuration"]
     for name in filter(None, path.split(".")):
         found = found["properties"][name]
-    items: dict[str, Any] = found.get("items", found)
+    listed: dict[str, Any] = next(iter(found.get("oneOf", [found])))  # or what states them
+    items: dict[str, Any] = listed.get("items", listed)
     return items
 
 

@@ -77,7 +77,7 @@ def _queue(document: Field, drafts: Drafts) -> Draft:
     if weights:
         draft.weight = next(iter(weights.values()))  # that of GPUs, if it is given
         if len(set(weights.values())) > 1:
-            sentence = f"overQuotaWeight is {draft.weight:g} for all resources here"
+            sentence = f"overQuotaWeight is {draft.weight} for all resources here"
             drafts.note(document, sentence)
     drafts.note_rest(resources, document, *_UNITS)
     drafts.note_rest(spec, document, "displayName", "parentQueue", "resources")
