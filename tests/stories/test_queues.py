@@ -18,6 +18,7 @@ from gangsched import (
     PodDeleted,
     PodGroup,
     PodGroupAdded,
+    PodGroupDeleted,
     Preemption,
     Quota,
     Reclaim,
@@ -560,3 +561,41 @@ def test_pod_that_fits_waits_for_nothing() -> None:
     story = shared(preemption=Preemption(reclaim=Reclaim.NOMINAL, delay=60.0))
     pods(story, "a", "x")
     assert story.scheduler.next_deadline() is None
+
+
+def test_group_of_groups_takes_back_what_all_of_its_children_need() -> None:
+    """What the root needs was charged once for each child."""
+    story = shared(preemption=Preemption(reclaim=Reclaim.NOMINAL))
+    add_gang(story, "v", 8, "b")
+    root = group_key("default", "root")
+    story.tell(PodGroupAdded(PodGroup(name="root", min_groups=2, queue="a")))
+    for name in ("one", "two"):
+        story.tell(PodGroupAdded(PodGroup(name=name, parent=root, min_available=2)))
+    pods(story, None, "one-0", "one-1", pod_group="one")
+    pods(story, None, "two-0", "two-1", pod_group="two")
+    assert sorted(story.bound) == ["one-0", "one-1", "two-0", "two-1"]
+
+
+def test_share_of_a_parent_follows_when_a_group_below_is_gone() -> None:
+    """What it has reserved is given back when a gang that waits for its node is active already."""
+    some = {"cpu": 1}
+    tree = [
+        Quota(name="root", nominal={"cpu": 2}),
+        Quota(name="m", parent="root"),
+        *(Quota(name=name, parent="m", nominal=some) for name in "cd"),
+        Quota(name="l", parent="root", nominal={"cpu": 3}),
+    ]
+    story = shared(*tree, cpus=4)
+    parent = group_key("default", "t")
+    story.tell(PodGroupAdded(PodGroup(name="t", min_groups=1, queue="d")))
+    story.tell(PodGroupAdded(PodGroup(name="t0", parent=parent, min_available=2)))
+    pods(story, None, "t-0", "t-1", cpu=2, pod_group="t0")
+    add_gang(story, "waits", 3, "c")
+    story.delete("t-1")
+    story.decide()
+    child = PodGroupDeleted(group_key("default", "t0"))
+    pod = story.cluster.apply(PodDeleted(story.uid("t-0")))
+    story.perform(pod, story.cluster.apply(child), story.cluster.apply(PodGroupDeleted(parent)))
+    story.scheduler._check()
+    story.decide()
+    assert len(story.bound) == 3

@@ -86,10 +86,10 @@ def settle_all(state: State) -> None:
             _settle_touched(state)
         elif table.gains or call.pods_changed or call.pods_tried:
             _wake(state)
+        elif call.removed:
+            _end_removed(state)  # what they have reserved may help others
         else:
             break
-    if call.removed:
-        _end_removed(state)
 
 
 def _settle_touched(state: State) -> None:

@@ -161,6 +161,8 @@ def targets(
     starting = [info for info in gang.infos.values() if is_whole and not info.was_scheduled]
     for info in starting:
         found |= {key: ledger.target_of(key, each) for key, each in claims(state, gang, info)}
+        if _claims_as_one(state, gang):
+            break  # the claim of the first one is that of all
     more: dict[str, Resources] = {}
     for record in members:
         if record.info is None or record.info not in starting:
@@ -313,10 +315,9 @@ def claims(
     if info is None:
         ledger, pods = state.records.quotas, gang.pending.values()
         return [(r.owner, ledger.target(r.owner, r.pod.requests)) for r in pods]
+    if _claims_as_one(state, gang):
+        return [_family_claim(state, gang, info)]
     if gang.is_tree and len({each.namespace for each in gang.infos.values()}) == 1:
-        found = _family_claim(state, gang, info)
-        if found is not None:
-            return [found]
         return [_claim(state, gang, info)]  # the root has what it wants: the group goes by itself
     others = [i for i in gang.infos.values() if i is not info and not i.was_scheduled]
     return [_claim(state, gang, each) for each in (info, *others)]
@@ -326,12 +327,15 @@ def _has_its_minimum(state: State, gang: GangRecord) -> bool:
     return least_needed(gang.tree, by_key(lacking(state, gang))) <= 0
 
 
-def _family_claim(
-    state: State, gang: GangRecord, info: PodGroupInfo
-) -> tuple[GroupKey, Resources] | None:
-    """Return what the largest groups need that a root wants, as one claim; None if it has them."""
-    if _has_its_minimum(state, gang):
-        return None
+def _claims_as_one(state: State, gang: GangRecord) -> bool:
+    """Return whether what a root wants is claimed by one of its groups for all."""
+    if not gang.is_tree or len({each.namespace for each in gang.infos.values()}) != 1:
+        return False
+    return not _has_its_minimum(state, gang)
+
+
+def _family_claim(state: State, gang: GangRecord, info: PodGroupInfo) -> tuple[GroupKey, Resources]:
+    """Return what the largest groups need that a root wants, as one claim."""
     needed = lacking(state, gang)
     pending = [(record.leaf, record.pod.requests) for record in gang.pending.values()]
     held = [r.pod.requests for r in _members(gang, info) if r.state in HOLDING]
