@@ -599,3 +599,64 @@ def test_share_of_a_parent_follows_when_a_group_below_is_gone() -> None:
     story.scheduler._check()
     story.decide()
     assert len(story.bound) == 3
+
+
+@each_rule
+def test_nominated_gang_that_gets_a_member_waits_until_its_victims_are_gone(rule: Reclaim) -> None:
+    """Its event let it be tried at once, and what victims still held was passed."""
+    two = [evolve(each, nominal={"cpu": 2}) for each in (A, B)]
+    policy, slow = Preemption(reclaim=rule), {"holds_evictions": True}
+    story = shared(ORG, *two, preemption=policy, host=slow)
+    story.tell(*gang("v", workers=4, min_available=1, cpu=1, queue="b").events())
+    story.decide()
+    group, *members = gang("x", workers=3, min_available=2, cpu=1, queue="a").events()
+    story.tell(group, *members[:2])
+    story.decide()
+    assert len(story.evicted) == 2
+    story.tell(members[2])
+    story.decide()
+    assert len(story.bound) == 4
+    story.delete(*story.evicted)
+    story.decide()
+    assert {"x-0", "x-1"} <= story.bound.keys()
+
+
+def test_share_is_kept_for_a_gang_no_longer_than_its_nomination() -> None:
+    """Members that terminate are on nodes still, and what was kept for others stayed reserved."""
+    policy = Preemption(reclaim=Reclaim.NOMINAL, grace=10.0)
+    story = shared(preemption=policy, host={"holds_evictions": True})
+    pods(story, "b", *(f"b{n}" for n in range(6)))
+    story.tell(PodGroupAdded(PodGroup(name="g", min_available=2, queue="a")))
+    story.add(evolve(_on("g-old", "a", "n"), pod_group="g", deleted_at=90.0))
+    pods(story, "a", "g-0", "g-1", pod_group="g", cpu=1)
+    pods(story, "a", "g-2", "g-3", pod_group="g", cpu=1)
+    story.run(until=60.0)
+    assert sum(row.used.amount("cpu") for row in story.scheduler.quotas() if not row.depth) <= 8000
+
+
+@each_way
+def test_snapshot_is_read_of_a_gang_that_has_lost_a_member(way: Way) -> None:
+    """It was in the queue before its charge was read, so its account had another share there."""
+    tree = (Quota(name="root", nominal={"cpu": 4}), Quota(name="a", parent="root", nominal={}))
+    story = shared(*tree, way=way)
+    add_gang(story, "g", 2, "a")
+    story.delete("g-0")
+    story.add(Pod(name="g-2", queue="a", requests={"cpu": 1}, pod_group="g"))
+    story.interrupt()
+    story.set_quotas(*tree)
+    story.decide()
+    assert "g-2" in story.bound
+
+
+@each_way
+def test_gangs_that_wait_for_one_that_was_woken_are_asked_after_a_restore(way: Way) -> None:
+    story = shared(A, evolve(B, nominal={"cpu": 2}), ORG, way=way)
+    add_gang(story, "a1", 4, "a")
+    story.tell(*gang("b2", workers=2, min_available=1, cpu=2, queue="b").events())
+    story.tell(*gang("b3", workers=2, cpu=2, queue="b").events())
+    story.tell(*gang("b4", workers=1, cpu=2, queue="b").events())
+    story.decide()
+    story.perform(*[story.cluster.apply(PodDeleted(story.uid(f"a1-{n}"))) for n in range(4)])
+    story.interrupt()
+    story.decide()
+    assert {"b2-0", "b2-1", "b4-0"} <= story.bound.keys()

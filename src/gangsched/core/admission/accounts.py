@@ -127,9 +127,9 @@ def over_quota(
     ledger, wanted = state.records.quotas, claims(state, gang, info)
     if len(wanted) > 1:
         return ledger.exceeded(wanted), owner
-    return ledger.exceeded(wanted), ledger.alike(
-        owner, wanted[0][1], preempts=_preempts(gang, info)
-    )
+    claimant, amounts = wanted[0]
+    alike = ledger.alike(claimant, amounts, preempts=_preempts(gang, info))
+    return ledger.exceeded(wanted), alike
 
 
 def _preempts(gang: GangRecord, info: PodGroupInfo | None) -> bool:
@@ -161,8 +161,6 @@ def targets(
     starting = [info for info in gang.infos.values() if is_whole and not info.was_scheduled]
     for info in starting:
         found |= {key: ledger.target_of(key, each) for key, each in claims(state, gang, info)}
-        if _claims_as_one(state, gang):
-            break  # the claim of the first one is that of all
     more: dict[str, Resources] = {}
     for record in members:
         if record.info is None or record.info not in starting:
@@ -315,8 +313,8 @@ def claims(
     if info is None:
         ledger, pods = state.records.quotas, gang.pending.values()
         return [(r.owner, ledger.target(r.owner, r.pod.requests)) for r in pods]
-    if _claims_as_one(state, gang):
-        return [_family_claim(state, gang, info)]
+    if _claims_as_one(state, gang):  # always the same group claims it, or it would be kept twice
+        return [_family_claim(state, gang, gang.infos[min(gang.infos)])]
     if gang.is_tree and len({each.namespace for each in gang.infos.values()}) == 1:
         return [_claim(state, gang, info)]  # the root has what it wants: the group goes by itself
     others = [i for i in gang.infos.values() if i is not info and not i.was_scheduled]

@@ -39,6 +39,7 @@ def restore(state: State, charges: Iterable[Charge], waiting: Iterable[tuple[str
     if not quotas.is_used:
         return
     quotas.restore(charges)
+    state.queue.used(quotas.take_changed())  # gangs were put in the queue before
     for owner, why in waiting:
         gang_or_none = _gang_of(state, owner)
         if gang_or_none is not None and quotas.covers(owner):

@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gangsched.core.admission.reclaim import may_give_way, queue_of
+from gangsched.core.admission.reclaim import may_give_way, owners_of, queue_of
 from gangsched.core.attempt.pending_members import split
 from gangsched.core.attempt.reach import reach_of
 from gangsched.core.nodes.domains import EVERYWHERE, Domain
@@ -191,11 +191,19 @@ def note_replaced(state: State, record: PodRecord, fresh: PodRecord) -> None:
 def awaits(state: State, gang: GangRecord) -> str:
     """Return what a gang awaits outside the queue; empty if it is to be tried."""
     nomination = state.nominations.known.get(gang)
-    if nomination is None or nomination.is_tried or _is_free(nomination):
+    if nomination is None or _is_free(nomination):
+        return ""
+    if nomination.is_tried and not _lacks_share(state, gang):
         return ""
     count = len(nomination.slots)
     where = "1 node is" if count == 1 else f"{count} nodes are"
     return f"{where} nominated, waiting for {_pods(nomination)} to terminate"
+
+
+def _lacks_share(state: State, gang: GangRecord) -> bool:
+    """Return whether victims still hold what accounts keep for a gang. O(accounts x depth)."""
+    quotas = state.records.quotas
+    return any(map(quotas.is_exceeded, owners_of(gang)))
 
 
 def refused(state: State, gang: GangRecord, reason: str) -> None:
@@ -222,6 +230,8 @@ def end(
     named = [*nomination.pods] if uids is None else uids
     for hold in nomination.holds:
         state.records.drop(hold)
+    for owner in owners_of(nomination.gang):
+        state.records.quotas.unreserve(owner)  # it is charged again when its gang is settled
     state.nominations.remove(nomination)
     if reason:
         pods = tuple([uid for uid in named if uid in state.records.pods])

@@ -19,6 +19,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Final, final
 
 from attrs import evolve
@@ -88,7 +89,11 @@ class UnitSearch:
         if below:
             self._choose_again([*below, *here])
         plan = self._spare()
-        return plan if self._off.are_allowed else None
+        if self._off.are_allowed:
+            return plan
+        self._off.undo()
+        whole = [unit for unit in units if unit.gangs]
+        return self.run(whole) if len(whole) < len(units) else None
 
     def _run_all(self, units: Sequence[EvictionUnit]) -> VictimPlan | None:
         """Try every set of units that may go one after the other; the cheapest is the plan.
@@ -114,14 +119,16 @@ class UnitSearch:
                     self._off.undo(before)
 
         explore([])
-        if not enough:
-            return None
-        for unit in min(enough)[2]:
-            self._off.take(unit)
-        if not self._off.fits():
-            return None  # the steps are spent
-        plan = self._spare(spares_gangs=False)  # who goes later may go because others went
-        return plan if self._off.are_allowed else None
+        for _cost, _number, order in sorted(enough, key=itemgetter(0, 1)):
+            self._off.undo()
+            for unit in order:
+                self._off.take(unit)
+            if not self._off.fits():
+                return None  # the steps are spent
+            plan = self._spare(spares_gangs=False)  # who goes later may go because others went
+            if self._off.are_allowed:
+                return plan
+        return None
 
     def _first_enough(
         self, units: Sequence[EvictionUnit], level: Callable[[EvictionUnit], Level]

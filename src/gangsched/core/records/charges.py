@@ -266,6 +266,10 @@ class Charges:
         returned, self._has_returned = self._has_returned, False
         return returned
 
+    def ask_again(self) -> None:
+        """Let the owners that wait be asked again: who was ahead of them is not known. O(1)."""
+        self._has_returned = bool(self._waiting)
+
     def take_changed(self) -> dict[str, None]:
         """Return the accounts to which more or less is charged, since the last call. O(1)."""
         changed, self._changed = self._changed, {}
@@ -313,6 +317,11 @@ class Charges:
             held = self._held.get(key, NOTHING) + more.get(key, NOTHING)
             targets.append((key, _larger(self._to_charge(key, held), least.get(key, NOTHING))))
         return self._exceeded(targets)
+
+    def is_exceeded(self, key: Owner) -> bool:
+        """Return whether the accounts of an owner are charged more than they may be."""
+        names = self._charged.get(key, NOTHING)
+        return any(each.is_exceeded(name) for each in self.accounts_of(key) for name in names)
 
     # Charging -----------------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ def read_into(state: State, rows: SnapshotRow) -> None:
         state.table.gains.clear()
         state.call.pods_changed = state.call.pods_tried = False
         state.had_terms = state.records.counts.has_terms
-        state.records.quotas.take_returned()
+        state.records.quotas.ask_again()
         _read_gains(state, rows)
     state.retry_at = math.inf if rows.retry_at is None else rows.retry_at
     state.call.out += rows.effects
