@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -179,8 +180,10 @@ def queue_preset(
     return make
 
 
-def _pod(job: Job, **more: Any) -> Pod:
+def _pod(job: Job, *, in_group: bool = False, **more: Any) -> Pod:
     requests = _amounts(job.requests)
+    if in_group:
+        more |= {"pod_group": job.name, "min_available": 1}
     return Pod(name=job.name, requests=requests, queue=job.queue, priority=job.priority, **more)
 
 
@@ -193,21 +196,25 @@ class QueueHost(ImmediateHost):
     Args:
         world: The queues, and the jobs that run.
         recreates: Whether a job that is evicted is pending again at once.
+        in_groups: Whether each job is a group of one pod.
 
     Attributes:
         evicted: The names of the jobs that were evicted, in order.
         was_running: The jobs that ran at the beginning, and after each bind.
     """
 
-    def __init__(self, world: queue_oracle.QueueWorld, *, recreates: bool = False) -> None:
+    def __init__(
+        self, world: queue_oracle.QueueWorld, *, recreates: bool = False, in_groups: bool = False
+    ) -> None:
         super().__init__()
+        self._pod = partial(_pod, in_group=in_groups)
         self.scheduler = queue_preset(world)(self.cluster)
         self.recreates = recreates
         self.evicted: list[str] = []
         self.was_running: list[frozenset[str]] = []
         capacity = {**_thousandths(_HUGE), **world.capacity}
         node = evolve(make_node(_NODE), allocatable={**_amounts(capacity), "pods": "100"})
-        running = [PodAdded(_pod(job, node_name=_NODE)) for job in world.running.values()]
+        running = [PodAdded(self._pod(job, node_name=_NODE)) for job in world.running.values()]
         self._play([NodeAdded(node), *running])
         self.was_running = [self.running]
 
@@ -218,7 +225,7 @@ class QueueHost(ImmediateHost):
 
     def submit(self, *jobs: Job) -> None:
         """Add jobs, and decide until the scheduler comes to rest."""
-        self._play([PodAdded(_pod(job)) for job in jobs])
+        self._play([PodAdded(self._pod(job)) for job in jobs])
 
     def _play(self, events: Sequence[Event]) -> None:
         known = [self.cluster.apply(event) for event in events]

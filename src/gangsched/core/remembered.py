@@ -80,7 +80,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         written={"retry_at": "SnapshotRow.retry_at"},
         derived="agreeing giving_way had_terms unread unread_groups",
         made="call evaluator gains nominations points queue records reservation restarts settings"
-        " spares table views",
+        " spares table takers views",
         dropped="events given_back",
     ),
     "CurrentCall": Fields(
@@ -253,6 +253,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         written={"hold": "SnapshotRow.spares", "requests": "SnapshotRow.spares"},
         derived="is_charged",
     ),
+    "Takers": Fields(written={"known": "SnapshotRow.takers"}),
     "Nominations": Fields(
         written={"known": "SnapshotRow.nominations", "overdue": "SnapshotRow.overdue"}
     ),

@@ -228,6 +228,7 @@ class Scheduler(SchedulerView):
         with self._call("set_quotas"):
             fresh = _blank(evolve(self._state.settings, quotas=found))
             self._listed = snapshot.to_state(fresh, data).listed
+            fresh.takers.renew(())
             self._state, self._is_restored = fresh, True
         return self.rebuild(now=now)
 

@@ -1,6 +1,6 @@
 """Whom a gang may preempt: pods and nominations of a lower priority (``GangRecord.priority``).
 
-Whether it may at all is said by the groups that start, else by their members.
+Whether it may at all is said by the groups that start, else by their members; and by ``Takers``.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ def reach_of(state: State, gang: GangRecord, tried: Sequence[PodRecord]) -> Reac
     if not starting:
         evicts = all(r.pod.preemption_policy is not PreemptionPolicy.NEVER for r in unbound)
     evicts = evicts and any(may_evict(state, record) for record in tried)
+    if state.takers.is_barred(gang):
+        return Reach(gang.priority, False)
     return Reach(gang.priority, evicts, queue_of(state, gang))
 
 

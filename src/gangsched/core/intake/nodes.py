@@ -32,6 +32,7 @@ def read_node(state: State, name: NodeName) -> None:
     before = None if slot is None else table.nodes[slot]
     if state.records.set_node(name, node):
         state.call.pods_changed = True
+        state.note_outside()
         if slot is not None and _labels(before) != _labels(node):
             _note_moved(state, slot)
         offered = None if node is None else table.state_of[table.slots[name]].offered

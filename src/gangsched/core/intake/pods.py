@@ -304,6 +304,7 @@ def _set_state(
         slot = state.table.slot(pod.node_name)
     if slot != record.slot:
         state.call.pods_changed = True
+        _note_end_on_node(state, record)
     if wanted in (MemberState.ENDED, MemberState.FAILED) and record.info is not None:
         _note_end(state, record, record.info, wanted)
     is_new = record.state is not wanted or record.slot != slot
@@ -319,6 +320,12 @@ def _set_state(
         _tell_priority(state, record)
     elif wanted in (_REFUSED, _GATED):
         _tell_reason(state, record, problem, is_new=is_new)
+
+
+def _note_end_on_node(state: State, record: PodRecord) -> None:
+    """Note that a pod leaves the node that it holds, if it has one, unless it was evicted."""
+    if record.slot >= 0 and not record.is_evicted:
+        state.note_outside()
 
 
 def _note_end(state: State, record: PodRecord, info: PodGroupInfo, wanted: MemberState) -> None:
@@ -358,6 +365,7 @@ def _forget(state: State, record: PodRecord, cause: str) -> None:
         lose(state, record, f"pod {record.pod.name} {how}", cause, _TERMINATING)
     if record.slot >= 0:
         state.call.pods_changed = True
+        _note_end_on_node(state, record)
     has_succeeded = cause == "deleted" and record.state is MemberState.SUCCEEDED
     records.forget(record)
     state.given_back.pop(record.uid, None)

@@ -263,6 +263,7 @@ def _carry_out(
     for unit in plan.units:
         if unit.nomination is not None:
             nominations.lapse(state, unit.nomination, reason)
+    _note_taken(state, gang, plan)
     nomination = _nominate(state, gang, preemptor, plan, priority)
     before = len(out)
     marked = [r for r in state.records.terminating.values() if r.is_evicted]
@@ -284,6 +285,16 @@ def _carry_out(
     out.insert(before, notice)
     nomination.awaited = _awaited(state, nomination, plan, victims)
     state.touch(gang)
+
+
+def _note_taken(state: State, gang: GangRecord, plan: VictimPlan) -> None:
+    """Note that a gang takes from others, and who of another queue loses; see ``Takers``."""
+    queue = queue_of(state, gang)
+    if queue is None:
+        return  # each takes from lower priorities only, so there is an end
+    units = [unit.gang for unit in plan.units if unit.nomination is None]
+    losers = [each for each in (*units, *(record.gang for record in plan.members)) if each]
+    state.takers.note_plan(gang, [each for each in losers if queue_of(state, each) != queue])
 
 
 def _reason(state: State, gang: GangRecord, victim: GangRecord | None, name: str) -> str:

@@ -60,6 +60,7 @@ _APART: Final = (
     MemberState.FAILED,
     MemberState.ENDED,
 )
+_BARRED: Final = "; it has lost what it took, and evicts nothing until something else changes"
 _SUCCEEDED: Final = (MemberState.SUCCEEDED, MemberState.ENDED)
 
 
@@ -361,12 +362,14 @@ def _why_gang(
         over = (state.records.quotas.reason(owner) for owner in owners_of(gang))  # as of now
         denial = next(filter(None, over), gang.denial)
         denial = denial.removeprefix(waits_for(group or "", ""))  # for the others it waits
-        return NotAdmitted(denial + next(filter(None, old), ""))
+        return NotAdmitted(denial + next(filter(None, old), "") + _barred(state, gang))
     if gang.place is QueuePlace.NOMINATED:  # victims may have ended since it was settled
         return NotAdmitted(nominations.awaits(state, gang) or gang.denial)
     reason, tried_at = _last_attempt(gang)
     is_old = tried_at is not None and tried_at < state.records.now
     failures, member = gang.failures, _refused(gang, group)
+    if member is not None:
+        member = evolve(member, reason=member.reason + _barred(state, gang))
     if gang.place is QueuePlace.BACKOFF:
         return BackingOff(gang.backoff_until, failures, reason, member, tried_at, is_old)
     if gang.place is QueuePlace.PARKED:
@@ -375,6 +378,11 @@ def _why_gang(
             return NoNodeFits(failures, reason, member, tried_at, is_old)
         return Queued((ahead or state.queue.ahead())(gang), leader.name, member)
     return Queued((ahead or state.queue.ahead())(gang), None, member)
+
+
+def _barred(state: State, gang: GangRecord) -> str:
+    """Return that a gang evicts nothing for now, in addition to another reason; see ``Takers``."""
+    return _BARRED if state.takers.is_barred(gang) else ""
 
 
 def _refused(gang: GangRecord, group: str | None) -> UnschedulableMember | None:

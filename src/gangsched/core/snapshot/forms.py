@@ -282,6 +282,7 @@ SNAPSHOT: Final = Record(
     spares=many(row(STR, STR, RESOURCES, _COUNT)),
     overdue=_STRS,
     no_plans=_STRS,
+    takers=many(row(STR, _COUNT, BOOL)),
     held=_STRS,
     retry_at=_MAYBE_INSTANT,
     backfill=optional(_BACKFILL.form),

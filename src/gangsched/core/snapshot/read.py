@@ -71,6 +71,8 @@ def read_into(state: State, rows: SnapshotRow) -> None:
         state.had_terms = state.records.counts.has_terms
         state.records.quotas.ask_again()
         _read_gains(state, rows)
+    each_once((name for name, _losses, _has_taken in rows.takers), "takers")
+    state.takers.known = {name: (losses, has) for name, losses, has in rows.takers}
     state.retry_at = math.inf if rows.retry_at is None else rows.retry_at
     state.call.out += rows.effects
     state.call.is_over = False

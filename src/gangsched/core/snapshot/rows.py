@@ -229,6 +229,7 @@ class SnapshotRow:
     spares: tuple[tuple[GroupKey, NodeName, Resources, int], ...] = ()
     overdue: tuple[PodUID, ...] = ()
     no_plans: tuple[str, ...] = ()
+    takers: tuple[tuple[str, int, bool], ...] = ()
     held: tuple[str, ...] = ()
     retry_at: float | None = None
     backfill: BackfillRow | None = None

@@ -89,6 +89,7 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         overdue=tuple(sorted(state.nominations.overdue)),
         held=tuple(g.key for g in records.gangs.values() if g.held_at == state.events),
         no_plans=tuple(g.key for g in records.gangs.values() if g.no_plan_at == state.mark),
+        takers=tuple((name, *known) for name, known in state.takers.known.items()),
         backfill=written_backfill(state),
         effects=tuple(state.call.out),
         errors=tuple(_error(error) for error in state.call.errors),

@@ -25,6 +25,7 @@ from gangsched.core.state.nominated import Mark, Nominations
 from gangsched.core.state.reserved import ReservationState
 from gangsched.core.state.running_groups import Restarts
 from gangsched.core.state.spares import Spares
+from gangsched.core.state.takers import Takers
 from gangsched.cycle_state import CycleState
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, Pod, PodUID
@@ -80,6 +81,7 @@ class State:
         unread: Pods that differ from a restored snapshot; the next call reads them.
         unread_groups: Groups whose specification does.
         nominations: The nodes that are kept for preemptors.
+        takers: What gangs have taken from others and lost again.
         reservation: The one in force, and what is remembered to make it.
         events: How many events there were.
         retry_at: When gangs may preempt that may not yet, as ``Preemption`` puts it off.
@@ -109,6 +111,7 @@ class State:
         self.queue: Queue = Queue(self.records, self._sort_key, *self._shares())
         self.nominations: Nominations = Nominations()
         self.spares: Spares = Spares()
+        self.takers: Takers = Takers()
         self.reservation: ReservationState = ReservationState(settings.backfill)
         self.events = 0
         self.retry_at: float = math.inf
@@ -164,6 +167,11 @@ class State:
     def touch(self, gang: GangRecord) -> None:
         """Note that a gang is to be settled."""
         self.call.touched[gang] = None
+
+    def note_outside(self) -> None:
+        """Note that something has changed that no preemption has caused; see ``Takers``."""
+        for gang in self.takers.renew(self.records.gangs.values()):
+            self.touch(gang)
 
     def has_classes(self, gang: GangRecord) -> bool:
         """Return whether pending members have the classes that the known selectors give them."""
