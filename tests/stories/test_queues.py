@@ -14,6 +14,7 @@ from gangsched import (
     NodeAdded,
     NodeDeleted,
     NodeName,
+    NodeUpdated,
     Pod,
     PodDeleted,
     PodGroup,
@@ -276,6 +277,18 @@ def test_gang_takes_back_what_its_queue_has_lent_and_no_more(rule: Reclaim, way:
     story.run(story.now + 1.0)
     assert len(story.evicted) == 2
     assert {"g-0", "g-1", "g-2"} <= story.bound.keys()
+
+
+@each_rule
+def test_gang_takes_back_though_its_pods_also_request_what_no_queue_names(rule: Reclaim) -> None:
+    story = shared(preemption=Preemption(reclaim=rule), cpus=0)
+    allocatable = {"cpu": 99, "memory": "99Gi", "pods": 110}
+    story.tell(NodeUpdated(evolve(make_node("n"), allocatable=allocatable)))
+    both = {"cpu": 1, "memory": "1Gi"}
+    pods(story, "b", *(f"b{n}" for n in range(8)), requests=both)
+    pods(story, "a", *(f"a{n}" for n in range(4)), requests=both)
+    assert len(story.evicted) == 4
+    assert {f"a{n}" for n in range(4)} <= story.bound.keys()
 
 
 def test_gang_does_not_take_back_beyond_its_nominal_unless_shares_say_so() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Final
 
@@ -75,7 +75,7 @@ def world_of(seed: int, *, is_fair: bool) -> tuple[QueueWorld, list[Job]]:
     capacity = _sometimes(random, 0.2, {"cpu": 1000 * random.randint(3, 8)})
     overcommitted = 3 if not capacity and random.random() < 0.1 else 0
     world = QueueWorld(queues, {}, capacity, is_fair=is_fair)
-    return _started(world, jobs, at_least=overcommitted)
+    return _started(world, _also(seed, names, jobs), at_least=overcommitted)
 
 
 def contested_world(seed: int, *, is_fair: bool) -> tuple[QueueWorld, list[Job]]:
@@ -103,7 +103,19 @@ def contested_world(seed: int, *, is_fair: bool) -> tuple[QueueWorld, list[Job]]
     if random.random() < 0.5:
         total = sum((queue.nominal or {})["cpu"] for queue in queues.values())
         capacity = {"cpu": max(1000, total - 1000 * random.randint(0, 3))}
-    return _started(QueueWorld(queues, {}, capacity, is_fair=is_fair), jobs)
+    world = QueueWorld(queues, {}, capacity, is_fair=is_fair)
+    return _started(world, _also(seed, names, jobs))
+
+
+def _also(seed: int, names: Sequence[str], jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs; in some worlds, some of them also request what no queue names."""
+    random = Random(f"also {seed}")
+    if "gpu" in names or random.random() < 0.7:
+        return list(jobs)
+    return [
+        evolve(job, requests={**job.requests, "gpu": 1000}) if random.random() < 0.6 else job
+        for job in jobs
+    ]
 
 
 def _started(

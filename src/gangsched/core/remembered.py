@@ -99,7 +99,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
             "gangs": "SnapshotRow.gangs",
             "pods": "SnapshotRow.pods",
         },
-        derived="_on gang_of guard holds notes_departed priorities terminating usage",
+        derived="_on gang_of guard holds notes_departed priorities priorities_in terminating usage",
         made="_carried _sign account_of call counts notes_ended notes_used quotas registry"
         " selections table tenancy waiting",
         dropped="_lifted _lifted_holds _planned",
@@ -159,8 +159,8 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
             "no_plan_at": "SnapshotRow.no_plans",
             "place": "GangRecordRow.place",
         },
-        derived="account counted_priority handle is_bundle is_tree leaves members on_nodes"
-        " pending problem sort_key tree tried waiting",
+        derived="account counted_priority counted_queue handle is_bundle is_tree leaves members"
+        " on_nodes pending problem sort_key tree tried waiting",
         dropped="classes_of span told_all untold",
         shown="infos key",
     ),

@@ -15,13 +15,14 @@ import math
 from collections.abc import Collection, Hashable, Iterable, Iterator
 
 from gangsched.core.admission.accounts import claims, over_quota, place
-from gangsched.core.admission.reclaim import is_possible, owners_of
+from gangsched.core.admission.reclaim import may_reclaim, owners_of
 from gangsched.core.queue.demand import Reach
 from gangsched.core.records.charges import Charge
 from gangsched.core.records.gang import GangRecord
 from gangsched.core.records.waiters import Line
 from gangsched.core.state import State
 from gangsched.model import GroupKey
+from gangsched.resources import NOTHING, Resources
 
 __all__ = ["ask_reclaiming", "ask_tried", "ask_waiting", "place_all", "restore"]
 
@@ -106,20 +107,23 @@ def ask_reclaiming(state: State, changed: Collection[str]) -> None:
     quotas, policy = state.records.quotas, state.settings.preemption
     if policy is None or policy.reclaim is None:
         return
-    known: dict[str, bool] = {}
+    known: dict[tuple[str, Resources], bool] = {}
 
-    def may(queue: str) -> bool:
-        if queue not in known:
-            known[queue] = is_possible(state, queue)
-        return known[queue]
+    def may(queue: str, asked: Resources = NOTHING) -> bool:
+        if (queue, asked) not in known:
+            known[queue, asked] = may_reclaim(state, queue, asked)
+        return known[queue, asked]
 
-    lowest = min(state.records.priorities, default=math.inf)
     for gang in quotas.heads():
-        if lowest < gang.priority or any(may(quotas.queue_of(each)) for each in owners_of(gang)):
+        lower = state.records.priorities_in.get(state.records.queue_of(gang), ())
+        if min(lower, default=math.inf) < gang.priority or any(
+            may(quotas.queue_of(each), quotas.asked(each)) for each in owners_of(gang)
+        ):
             state.touch(gang)
 
     def may_be_helped(reach: Reach) -> bool:
         queue = reach.queue or ""
+        lowest = min(state.records.priorities_in.get(queue, ()), default=math.inf)
         return (lowest < reach.below and queue in changed) or may(queue)
 
     state.queue.wake_reclaiming(may_be_helped, state.mark)

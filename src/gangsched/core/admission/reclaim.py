@@ -27,12 +27,12 @@ from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state import State
 from gangsched.options.preemption import Reclaim
 from gangsched.options.quota import ReclaimFrom
-from gangsched.resources import Resources
+from gangsched.resources import NOTHING, Resources
 
 __all__ = [
     "AccountTrial",
-    "is_possible",
     "may_give_way",
+    "may_reclaim",
     "may_yield",
     "owners_of",
     "queue_of",
@@ -41,11 +41,10 @@ __all__ = [
 
 def queue_of(state: State, gang: GangRecord) -> str | None:
     """Return the queue on whose account a gang preempts; None if that is by priority alone."""
-    policy, quotas = state.settings.preemption, state.records.quotas
-    if policy is None or policy.reclaim is None or not quotas.tree.has_queues:
+    policy, tree = state.settings.preemption, state.records.quotas.tree
+    if policy is None or policy.reclaim is None or not tree.has_queues:
         return None
-    group = gang.group
-    return quotas.queue_of(gang.key if group is None else group.key)
+    return state.records.queue_of(gang)
 
 
 def owners_of(gang: GangRecord) -> Iterable[Owner]:
@@ -53,10 +52,17 @@ def owners_of(gang: GangRecord) -> Iterable[Owner]:
     return list[Owner](gang.infos) or [gang.key]
 
 
-def is_possible(state: State, queue: str) -> bool:
-    """Return whether a queue may reclaim anything, as far as its siblings say.
+def may_reclaim(state: State, queue: str, asked: Resources = NOTHING) -> bool:
+    """Return whether a queue may take back anything from another, as accounts are.
+
+    It has to hold for the first victim of a plan, unless others of the queue go before that one.
 
     Runtime complexity: O(children of the accounts on its path x resources).
+
+    Args:
+        state: The state.
+        queue: The queue.
+        asked: What is charged to it besides; nothing if that is not known.
     """
     policy, own = state.settings.preemption, state.records.quotas.tree.by_name.get(queue)
     if policy is None or policy.reclaim is None or own is None:
@@ -64,17 +70,27 @@ def is_possible(state: State, queue: str) -> bool:
     if own.quota.reclaim_from is ReclaimFrom.NEVER:
         return False
     is_fair = policy.reclaim is Reclaim.FAIR
-    return any(_may_gain(side, is_fair=is_fair) for side in own.path if side.parent is not None)
+    for name, amount in asked.items():
+        own.charge(name, amount)
+    sides = [side for side in own.path if side.parent is not None]
+    found = any(_may_gain(side, asked, is_fair=is_fair) for side in sides)
+    for name, amount in asked.items():
+        own.charge(name, -amount)
+    return found
 
 
-def _may_gain(side: Account, *, is_fair: bool) -> bool:
+def _may_gain(side: Account, asked: Resources, *, is_fair: bool) -> bool:
     assert side.parent is not None
     others = [each for each in side.parent.children if each is not side]
-    lent = {name for each in others for name in each.drawn if each.over(name) > 0}
-    if any(side.over(name) < 0 for name in lent):
+    lent = {n for each in others for n in asked or each.drawn if each.over(n) > 0}
+    if not lent:
+        return False
+    if all(side.over(n) <= 0 for n in asked) if asked else any(side.over(n) < 0 for n in lent):
         return True
-    share = side.share()
-    return bool(lent) and is_fair and any(share < each.share() for each in others)
+    if not is_fair:
+        return False
+    share = side.share()  # without a victim, its side has a smaller share than it has now
+    return any(share < each.share() for each in others)
 
 
 def may_yield(state: State, reach: Reach) -> Callable[[GangRecord], bool]:

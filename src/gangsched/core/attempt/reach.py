@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gangsched.core.admission.reclaim import is_possible, may_give_way, may_yield, queue_of
+from gangsched.core.admission.reclaim import may_give_way, may_reclaim, may_yield, queue_of
 from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.queue.demand import Demand, Reach
 from gangsched.core.records.gang import GangRecord, PodRecord
@@ -17,6 +17,7 @@ from gangsched.model import PreemptionPolicy
 from gangsched.primitives import quorum
 from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.standing import of_leaves, standing
+from gangsched.resources import NOTHING, Resources
 
 __all__ = ["helps", "may_evict", "may_preempt", "reach_of"]
 
@@ -65,18 +66,25 @@ def _is_met(gang: GangRecord) -> bool:
     return standing(gang.tree, of_leaves(holding_by_leaf(gang))).is_met
 
 
-def may_preempt(state: State, reach: Reach | None) -> bool:
+def may_preempt(state: State, reach: Reach | None, asked: Resources = NOTHING) -> bool:
     """Return whether a gang of a reach may find victims, or a nomination to take.
 
     Runtime complexity: O(priorities), and O(queues around) with reclaim.
+
+    Args:
+        state: The state.
+        reach: The reach; None if nothing is ever preempted.
+        asked: What its accounts are charged besides once it starts; nothing if that is not known.
     """
     if reach is None:
         return False
-    below = reach.below
-    if reach.evicts and any(priority < below for priority in state.records.priorities):
-        return True
-    if reach.evicts and reach.queue is not None and is_possible(state, reach.queue):
-        return True
+    records, queue = state.records, reach.queue
+    if reach.evicts:
+        lower = records.priorities if queue is None else records.priorities_in.get(queue, {})
+        if any(priority < reach.below for priority in lower):
+            return True
+        if queue is not None and may_reclaim(state, queue, asked):
+            return True
     return any(may_give_way(state, reach, n.gang, n.priority) for n in state.nominations)
 
 

@@ -57,6 +57,7 @@ from gangsched.events import Evict, Nominated, VictimSearchExhausted
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.gang_tree import SubGroup
 from gangsched.primitives.standing import by_key, least_needed, unmet
+from gangsched.resources import NOTHING, Resources
 
 __all__ = ["conclude", "may_reclaim", "preempts", "reclaim", "retry"]
 
@@ -124,9 +125,15 @@ def may_reclaim(state: State, gang: GangRecord, demand: Demand) -> bool:
         return False
     if all(quotas.was_tried(owner, demand.key) for owner in owners_of(gang)):
         return False
-    if gang.no_plan_at == state.mark or not may_preempt(state, reach):
+    if gang.no_plan_at == state.mark or not may_preempt(state, reach, _asked(state, gang)):
         return False
     return not _is_early(state, gang)
+
+
+def _asked(state: State, gang: GangRecord) -> Resources:
+    """Return what a gang that waits for its accounts asks of its queue; nothing if it is unlike."""
+    asked = [state.records.quotas.asked(owner) for owner in owners_of(gang)]
+    return asked[0] if len(asked) == 1 else NOTHING
 
 
 def _is_early(state: State, gang: GangRecord) -> bool:

@@ -76,7 +76,8 @@ class Records:
         waiting: The pods that wait on permit.
         holds: The capacity that is kept for pods that are not there yet.
         terminating: The pods that terminate.
-        priorities: How many pods hold a node, by the priority of their gang.
+        priorities: How many pods hold a node, by the priority of their gang; ``priorities_in``: by
+            the queue of their gang as well.
         guard: What keeps the plan of a reservation valid; None if the pods that are placed now may
             break it.
         altered: How often a node was added, changed or removed.
@@ -118,6 +119,7 @@ class Records:
         self.holds: dict[Hold, None] = {}
         self.terminating: dict[PodUID, PodRecord] = {}
         self.priorities: dict[int, int] = {}
+        self.priorities_in: dict[str, dict[int, int]] = {}
         self.altered: int = 0
         self.confirmed: set[NodeName] | None = None
         self.guard: Guard | None = None
@@ -217,22 +219,29 @@ class Records:
         record.gang = gang
 
     def count_priority(self, gang: GangRecord) -> None:
-        """Count the pods of a gang on nodes under its priority. O(groups)."""
+        """Count the pods of a gang on nodes under its priority and its queue. O(groups)."""
         priority = gang.priority if gang.members else 0
-        if priority != gang.counted_priority:
+        queue = self.queue_of(gang) if gang.members else ""
+        if priority != gang.counted_priority or queue != gang.counted_queue:
             number = gang.on_nodes
             self._use_priority(gang, -number)
-            gang.counted_priority = priority
+            gang.counted_priority, gang.counted_queue = priority, queue
             self._use_priority(gang, number)
 
+    def queue_of(self, gang: GangRecord) -> str:
+        """Return the queue of a gang; of a bundle with several, that of its first group."""
+        if not self.quotas.tree.has_queues:
+            return ""
+        group = gang.group
+        return self.quotas.queue_of(gang.key if group is None else group.key)
+
     def _use_priority(self, gang: GangRecord, change: int) -> None:
-        priority = gang.counted_priority
+        queue, priority = gang.counted_queue, gang.counted_priority
         gang.on_nodes += change
-        number = self.priorities.get(priority, 0) + change
-        if number:
-            self.priorities[priority] = number
-        else:
-            self.priorities.pop(priority, None)
+        _count(self.priorities, priority, change)
+        _count(self.priorities_in.setdefault(queue, {}), priority, change)
+        if not self.priorities_in[queue]:
+            del self.priorities_in[queue]
 
     def replace(self, record: PodRecord, pod: Pod) -> None:
         """Take over a newer version of a pod. O(resources) if it needs something else."""
@@ -501,6 +510,14 @@ class Records:
     def planned(self) -> int:
         """How many pods are planned."""
         return len(self._planned)
+
+
+def _count(counts: dict[int, int], priority: int, change: int) -> None:
+    number = counts.get(priority, 0) + change
+    if number:
+        counts[priority] = number
+    else:
+        counts.pop(priority, None)
 
 
 def _told_apart(node: Node) -> tuple[Any, ...]:

@@ -134,7 +134,12 @@ class Account:
         return self._most.get(resource, 0)
 
     def over(self, resource: str) -> int:
-        """Return by how much it draws more than its pool; negative for what is left. O(1)."""
+        """Return by how much it draws more than its pool; negative for what is left. O(1).
+
+        Nobody is over in a resource that no queue of the tree names: it is not limited.
+        """
+        if resource not in self.root._pool:
+            return 0
         return self.drawn.get(resource, 0) - self.pool(resource)
 
     def left(self, resource: str) -> float:

@@ -256,6 +256,11 @@ class Charges:
         """Return whether one like an owner has looked for victims, as things are. O(1)."""
         return (self._waiters.alike(key), demand) in self._tried
 
+    def asked(self, key: Owner) -> Resources:
+        """Return what an owner asks that waits and holds nothing; nothing for others. O(1)."""
+        alike = self._waiters.alike(key)
+        return alike.amounts if isinstance(alike, Alike) else NOTHING
+
     def forget_tried(self) -> bool:
         """Let owners look for victims again; return whether some had. O(1)."""
         had, self._tried = bool(self._tried), set()

@@ -116,6 +116,11 @@ def _check_sums(records: Records) -> None:
     _require(ending == set(records.terminating), "{} terminate", records.terminating)
     priorities = Counter(record.gang.priority for record in on_nodes)
     _require(priorities == records.priorities, "priorities {}", records.priorities)
+    by_queue = Counter((r.gang.counted_queue, r.gang.priority) for r in on_nodes)
+    found = {(q, p): n for q, counts in records.priorities_in.items() for p, n in counts.items()}
+    _require(by_queue == found, "priorities by queue {}", found)
+    queues = all(r.gang.counted_queue == records.queue_of(r.gang) for r in on_nodes)
+    _require(queues, "a gang is counted in another queue")
 
 
 def _check_groups(records: Records, gang: GangRecord) -> None:

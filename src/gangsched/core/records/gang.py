@@ -169,8 +169,8 @@ class GangRecord:
         tried: The pending members that are counted as tried; see ``count_tried``.
         span: Its priority, and the longest run time of its pending members, as far as was asked
             since it was settled last; see ``run_times``.
-        on_nodes: How many of its pods hold nodes; ``counted_priority``: its priority when
-            ``Records.priorities`` counted them last.
+        on_nodes: How many of its pods hold nodes; ``counted_priority`` and ``counted_queue``:
+            where ``Records.priorities`` and ``priorities_in`` counted them last.
         told_all: What every pending member was told while the gang was not admitted; new ones, and
             those that changed, come last among them. Empty if one was told something else.
     """
@@ -182,6 +182,7 @@ class GangRecord:
             "began",
             "classes_of",
             "counted_priority",
+            "counted_queue",
             "demand",
             "denial",
             "failures",
@@ -239,6 +240,7 @@ class GangRecord:
         self.tried: dict[PodUID, PodRecord] = {}
         self.span: tuple[int, float] | None = None
         self.on_nodes = self.counted_priority = 0
+        self.counted_queue = ""
         self.held_at = -1
         self.lacks_since: float | None = None
         self.no_plan_at: tuple[float, int] | None = None

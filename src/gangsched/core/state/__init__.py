@@ -137,7 +137,7 @@ class State:
             return Shares(alone, self._share), self._account_of
         if tree.has_queues:
             drift = tree.history is not None
-            return Shares(tree.path_of, self._share_of_queue, drift), self._queue_of
+            return Shares(tree.path_of, self._share_of_queue, drift), self.records.queue_of
         return None, attrgetter("account")
 
     def _share(self, account: str, gang: GangRecord) -> tuple[float, ...]:
@@ -153,11 +153,6 @@ class State:
 
     def _account_of(self, gang: GangRecord) -> str:
         return self.records.account_of(gang.pod)
-
-    def _queue_of(self, gang: GangRecord) -> str:
-        """Return the queue of a gang; of a bundle with several, that of its first group."""
-        group = gang.group
-        return self.records.quotas.queue_of(gang.key if group is None else group.key)
 
     @property
     def mark(self) -> Mark:
