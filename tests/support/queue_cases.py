@@ -55,8 +55,8 @@ __all__ = [
 ]
 
 _FILE: Final = Path(__file__).parents[1] / "testdata" / "judges" / "queues" / "queues.json"
-_NAMES: Final = {"cpu": "cpu", "gpu": "nvidia.com/gpu"}
-_HUGE: Final = {"cpu": 1_000_000, "gpu": 1_000}
+_NAMES: Final = {"cpu": "cpu", "gpu": "nvidia.com/gpu", "mem": "memory"}
+_HUGE: Final = {"cpu": 1_000_000, "gpu": 1_000_000, "mem": 1_000_000}
 _UNSPELLED: Final = ("tier", "within", "borrow_preempts", "fence")
 _NODE: Final = NodeName("n")
 _MANY: Final = 100

@@ -1,0 +1,144 @@
+"""Whole tables of other schedulers' tests of queues, and where the results differ.
+
+Each case that can be said here is played. Its victims are those of its own scheduler, or
+``DIFFERENCES`` has the word for the reason, or ``DEFECTS`` says what is wrong here. The page shows
+all of them, with their number.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from support.judges import Case
+from support.page_tables import page_text, tables_of
+from support.queue_cases import as_job, as_oracle
+from support.queue_oracle import cost
+from support.queue_tables import TABLES, WITHOUT_COUNTERPART, holds, play
+
+DIFFERENCES: Final = {
+    "kueue-classical-08": "choice",
+    "kueue-classical-09": "choice",
+    "kueue-classical-22": "newer",
+    "kueue-classical-23": "borrows",
+    "kueue-classical-26": "never",
+    "kueue-classical-28": "borrows",
+    "kueue-classical-29": "choice",
+    "kueue-fair-02": "choice",
+    "kueue-fair-04": "choice",
+    "kueue-fair-12": "initial",
+    "kueue-fair-14": "initial",
+    "kueue-fair-18": "initial",
+    "kueue-fair-21": "initial",
+    "kueue-fair-28": "initial",
+    "kueue-fair-35": "initial",
+    "kueue-hierarchical-04": "borrows",
+    "kueue-hierarchical-05": "choice",
+    "kueue-hierarchical-06": "borrows",
+    "kueue-hierarchical-08": "borrows",
+}
+"""By case: the word that the page explains."""
+DEFECTS: Final = {
+    "kueue-fair-25": "with more than eight candidates, the latest job goes and not the lowest one",
+}
+_TOO_MANY: Final = 12
+"""The oracle tries all sets of so many jobs, and of no more."""
+_PAGE: Final = "explanation/conformance-of-queues.md"
+_CASES: Final = {case["id"]: case for table in TABLES.values() for case in table.cases}
+_OF_JOBS: Final = [
+    pytest.param(case, id=name)
+    for name, case in _CASES.items()
+    if "evicted" in case["peer"] and len(case["running"]) <= _TOO_MANY
+]
+
+
+def _case(name: str, case: Case) -> Any:
+    reason = DEFECTS.get(name)
+    marks = [] if reason is None else [pytest.mark.xfail(strict=True, reason=reason)]
+    return pytest.param(case, id=name, marks=marks)
+
+
+@pytest.mark.parametrize("case", [_case(name, case) for name, case in _CASES.items()])
+def test_case_of_a_table_has_the_result_of_its_own_scheduler(case: Case) -> None:
+    assert holds(case) != (case["id"] in DIFFERENCES)
+
+
+@pytest.mark.parametrize("case", _OF_JOBS)
+def test_job_of_a_table_is_admitted_by_one_of_the_plans(case: Case) -> None:
+    plans = as_oracle(case).plans(as_job(case["incoming"]))
+    runs, evicted = play(case)
+    assert runs == bool(plans)
+    assert evicted in (plans or [frozenset()])
+
+
+@pytest.mark.parametrize("case", _OF_JOBS)
+def test_case_that_differs_does_so_by_rule_or_by_choice(case: Case) -> None:
+    """By choice: its victims would be a plan, which does not cost less; else no plan has them."""
+    world, expected = as_oracle(case), frozenset(case["peer"]["evicted"])
+    plans = world.plans(as_job(case["incoming"]))
+    match DIFFERENCES.get(case["id"]):
+        case None:
+            return
+        case "choice":
+            assert expected in plans
+            _runs, evicted = play(case)
+            assert _cost(case, evicted) <= _cost(case, expected)
+        case "never":
+            assert expected == frozenset(), "it spares what may go here"
+            assert plans
+        case _:
+            assert expected not in plans
+
+
+def _cost(case: Case, names: frozenset[str]) -> tuple[list[int], int]:
+    return cost(as_oracle(case).running[name] for name in names)
+
+
+# The page -----------------------------------------------------------------------------------------
+
+
+def test_page_counts_the_cases_of_each_table() -> None:
+    rows: list[list[str]] = []
+    for name, table in TABLES.items():
+        differ = sum(1 for case in table.cases if case["id"] in {**DIFFERENCES, **DEFECTS})
+        without = sum(table.without.values())
+        hold = len(table.cases) - differ
+        numbers = (len(table.cases) + without, hold, differ, without)
+        rows.append([f"`{name}`", table.suite, *map(str, numbers)])
+    (shown,) = tables_of(_PAGE, "## How many hold")
+    assert sorted(shown[:-1]) == sorted(rows)
+    totals = [str(sum(int(row[column]) for row in rows)) for column in range(2, 6)]
+    assert shown[-1][2:] == totals
+
+
+def test_page_lists_each_difference_with_its_reason() -> None:
+    reasons, shown = tables_of(_PAGE, "## What differs")
+    assert {word.strip("`") for word, *_rest in reasons} == {*DIFFERENCES.values(), "defect"}
+    words = {**DIFFERENCES, **dict.fromkeys(DEFECTS, "defect")}
+    rows = [[f"`{name}`", _CASES[name]["case"], f"`{word}`"] for name, word in words.items()]
+    assert shown == sorted(rows)
+
+
+def test_page_groups_the_cases_without_a_counterpart_by_reason() -> None:
+    (shown,) = tables_of(_PAGE, "## What has no counterpart")
+    rows = [
+        [f"`{word}`", f"`{name}`", str(number)]
+        for word in WITHOUT_COUNTERPART
+        for name, table in TABLES.items()
+        if (number := table.without.get(word))
+    ]
+    assert [[row[0], row[2], row[3]] for row in shown] == rows
+    assert all(WITHOUT_COUNTERPART[row[0].strip("`")] == row[1] for row in shown)
+
+
+def test_page_names_the_source_of_each_table() -> None:
+    text = page_text(_PAGE)
+    assert [t.source["path"] for t in TABLES.values() if t.source["path"] not in text] == []
+
+
+def test_cases_of_tables_have_names_of_their_own() -> None:
+    cases = [case for table in TABLES.values() for case in table.cases]
+    assert len({case["id"] for case in cases}) == len(cases)
+    assert DIFFERENCES.keys() | DEFECTS.keys() <= _CASES.keys()
+    assert not DIFFERENCES.keys() & DEFECTS.keys()
