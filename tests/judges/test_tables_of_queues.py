@@ -37,6 +37,8 @@ DIFFERENCES: Final = {
     "kueue-hierarchical-05": "choice",
     "kueue-hierarchical-06": "borrows",
     "kueue-hierarchical-08": "borrows",
+    "volcano-ancestor-05": "levels",
+    "volcano-ancestor-06": "levels",
 }
 """By case: the word that the page explains."""
 DEFECTS: Final = {
