@@ -18,6 +18,32 @@ from support.queue_oracle import cost
 from support.queue_tables import TABLES, WITHOUT_COUNTERPART, holds, play
 
 DIFFERENCES: Final = {
+    "kai-division-04": "entitled",
+    "kai-division-05": "weightless",
+    "kai-division-06": "weightless",
+    "kai-division-08": "weightless",
+    "kai-division-12": "weightless",
+    "kai-division-17": "weightless",
+    "kai-division-18": "weightless",
+    "kai-division-23": "turn",
+    "kai-division-30": "entitled",
+    "kai-division-31": "weightless",
+    "kai-division-32": "entitled",
+    "kai-division-35": "entitled",
+    "kai-division-38": "entitled",
+    "kai-division-40": "entitled",
+    "kai-division-42": "entitled",
+    "kai-division-46": "entitled",
+    "kai-division-47": "weightless",
+    "kai-division-48": "entitled",
+    "kai-division-51": "entitled",
+    "kai-division-54": "entitled",
+    "kai-division-56": "entitled",
+    "kai-division-58": "entitled",
+    "kai-division-59": "entitled",
+    "kai-division-60": "entitled",
+    "kai-division-62": "entitled",
+    "kai-division-64": "entitled",
     "kueue-classical-08": "choice",
     "kueue-classical-09": "choice",
     "kueue-classical-22": "newer",
@@ -95,6 +121,21 @@ def test_case_that_differs_does_so_by_rule_or_by_choice(case: Case) -> None:
 
 def _cost(case: Case, names: frozenset[str]) -> tuple[list[int], int]:
     return cost(as_oracle(case).running[name] for name in names)
+
+
+def test_division_that_differs_exceeds_the_cluster_or_has_a_queue_without_weight() -> None:
+    for name, case in _CASES.items():
+        if name in DIFFERENCES and "division" in case["peer"]:
+            exceeds = any(_entitled(case, r) > amount for r, amount in case["capacity"].items())
+            assert exceeds == (DIFFERENCES[name] == "entitled")
+            no_weight = any(queue.get("weight") == 0 for queue in case["queues"])
+            assert exceeds or no_weight == (DIFFERENCES[name] == "weightless")
+
+
+def _entitled(case: Case, name: str) -> float:
+    """Return what queues want of what they have by themselves."""
+    nominal = {queue["name"]: queue["nominal"].get(name, 0) for queue in case["queues"]}
+    return sum(min(of.get(name, 0), nominal[queue]) for queue, of in case["demand"].items())
 
 
 # The page -----------------------------------------------------------------------------------------

@@ -9,7 +9,9 @@ Rules:
       priority and the same requests stand for each other: which of them goes is no rule;
   R2  if its own scheduler finds victims, the job has to run after them, too. If it finds none, the
       table does not say whether the job fits as it is;
-  R3  a share holds if it is the same in thousandths, rounded up as there.
+  R3  a share holds if it is the same in thousandths, rounded up as there;
+  R4  of a division, all jobs of all queues come at once, each of one unit of one resource, and
+      what runs in the end is compared. A job that is evicted is pending again.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -25,6 +28,7 @@ from attrs import frozen
 
 from support.judges import Case
 from support.queue_cases import QueueHost, as_job, as_oracle
+from support.queue_oracle import Job
 
 __all__ = ["TABLES", "WITHOUT_COUNTERPART", "Table", "Victims", "holds", "play"]
 
@@ -37,6 +41,7 @@ Victims: TypeAlias = frozenset[str]
 WITHOUT_COUNTERPART: Final = {
     "flavors": "a resource has flavors, each with a quota of its own",
     "evicting": "a victim whose eviction has begun is preferred; the format has no such job",
+    "tier": "a queue has a priority",
     "inner": "a part of the program is tested: its log, its order of candidates, its objects",
 }
 """By the word that tables use: why a case is not translated."""
@@ -88,6 +93,41 @@ def _rounded(share: float) -> int | str:
     return "infinite" if math.isinf(share) else math.ceil(share * 1000 * (1 - _TINY))
 
 
+def _division(case: Case) -> dict[str, dict[str, int]]:
+    """Return what runs of each queue in the end, in thousandths; R4."""
+    world = as_oracle(case)
+    jobs = _demanded(case, world.running.values())
+    host = QueueHost(world, recreates=True)
+    host.submit(*jobs)
+    by_name = {job.name: job for job in (*world.running.values(), *jobs)}
+    running = [by_name[name] for name in host.running]
+    return {
+        queue: {name: _used(running, queue, name) for name in amounts}
+        for queue, amounts in case["peer"]["division"].items()
+    }
+
+
+def _demanded(case: Case, running: Iterable[Job]) -> list[Job]:
+    """Return the jobs that come: one of each queue in turn."""
+    known, found = list(running), list[tuple[int, Job]]()
+    for queue, amounts in case["demand"].items():
+        for name, amount in amounts.items():
+            most = min(amount, case["capacity"][name])  # the others could not run in any case
+            left, unit = _milli(most) - _used(known, queue, name), _milli(case["unit"][name])
+            for turn, begin in enumerate(range(0, left, unit)):
+                requests = {name: min(unit, left - begin)}
+                found.append((turn, Job(f"{queue}-{name}-{turn}", queue, requests)))
+    return [job for _turn, job in sorted(found, key=itemgetter(0))]
+
+
+def _used(jobs: Iterable[Job], queue: str, name: str) -> int:
+    return sum(job.requests.get(name, 0) for job in jobs if job.queue == queue)
+
+
+def _milli(amount: float) -> int:
+    return round(amount * 1000)
+
+
 def _alike(case: Case, names: Iterable[str]) -> Counter[tuple[object, ...]]:
     """Return jobs as R1 compares them."""
     running = {each["name"]: as_job(each) for each in case["running"]}
@@ -100,6 +140,11 @@ def holds(case: Case) -> bool:
     if "share" in case["peer"]:
         expected_shares: dict[str, int | str] = case["peer"]["share"]
         return _shares(case) == expected_shares
+    if "division" in case["peer"]:
+        return _division(case) == {
+            queue: {name: _milli(amount) for name, amount in amounts.items()}
+            for queue, amounts in case["peer"]["division"].items()
+        }
     runs, evicted = play(case)
     expected = case["peer"]["evicted"]
     return _alike(case, evicted) == _alike(case, expected) and (runs or not expected)
