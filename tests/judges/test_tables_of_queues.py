@@ -44,6 +44,8 @@ DIFFERENCES: Final = {
     "kai-division-60": "entitled",
     "kai-division-62": "entitled",
     "kai-division-64": "entitled",
+    "kai-reclaimable-25": "fair",
+    "kai-reclaimable-34": "dominant",
     "kueue-classical-08": "choice",
     "kueue-classical-09": "choice",
     "kueue-classical-22": "newer",
@@ -77,7 +79,7 @@ _CASES: Final = {case["id"]: case for table in TABLES.values() for case in table
 _OF_JOBS: Final = [
     pytest.param(case, id=name)
     for name, case in _CASES.items()
-    if "evicted" in case["peer"] and len(case["running"]) <= _TOO_MANY
+    if case["peer"].keys() & {"evicted", "refused"} and len(case["running"]) <= _TOO_MANY
 ]
 
 
@@ -103,8 +105,9 @@ def test_job_of_a_table_is_admitted_by_one_of_the_plans(case: Case) -> None:
 @pytest.mark.parametrize("case", _OF_JOBS)
 def test_case_that_differs_does_so_by_rule_or_by_choice(case: Case) -> None:
     """By choice: its victims would be a plan, which does not cost less; else no plan has them."""
-    world, expected = as_oracle(case), frozenset(case["peer"]["evicted"])
-    plans = world.plans(as_job(case["incoming"]))
+    plans = as_oracle(case).plans(as_job(case["incoming"]))
+    assert frozenset(case["peer"].get("refused", ["none"])) not in plans
+    expected = frozenset(case["peer"].get("evicted", ()))
     match DIFFERENCES.get(case["id"]):
         case None:
             return
@@ -135,7 +138,8 @@ def test_division_that_differs_exceeds_the_cluster_or_has_a_queue_without_weight
 def _entitled(case: Case, name: str) -> float:
     """Return what queues want of what they have by themselves."""
     nominal = {queue["name"]: queue["nominal"].get(name, 0) for queue in case["queues"]}
-    return sum(min(of.get(name, 0), nominal[queue]) for queue, of in case["demand"].items())
+    wanted: list[float] = [min(of.get(name, 0), nominal[q]) for q, of in case["demand"].items()]
+    return sum(wanted)
 
 
 # The page -----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ Rules:
   R1  a case holds if the victims are those of its own scheduler. Jobs of one queue with the same
       priority and the same requests stand for each other: which of them goes is no rule;
   R2  if its own scheduler finds victims, the job has to run after them, too. If it finds none, the
-      table does not say whether the job fits as it is;
+      table does not say whether the job fits as it is. If it refuses some victims, others may go;
   R3  a share holds if it is the same in thousandths, rounded up as there;
   R4  of a division, all jobs of all queues come at once, each of one unit of one resource, and
       what runs in the end is compared. A job that is evicted is pending again.
@@ -42,6 +42,7 @@ WITHOUT_COUNTERPART: Final = {
     "flavors": "a resource has flavors, each with a quota of its own",
     "evicting": "a victim whose eviction has begun is preferred; the format has no such job",
     "tier": "a queue has a priority",
+    "spared": "a job cannot be preempted, and counts apart; no job is exempt here",
     "inner": "a part of the program is tested: its log, its order of candidates, its objects",
 }
 """By the word that tables use: why a case is not translated."""
@@ -146,5 +147,7 @@ def holds(case: Case) -> bool:
             for queue, amounts in case["peer"]["division"].items()
         }
     runs, evicted = play(case)
+    if "refused" in case["peer"]:
+        return _alike(case, evicted) != _alike(case, case["peer"]["refused"])
     expected = case["peer"]["evicted"]
     return _alike(case, evicted) == _alike(case, expected) and (runs or not expected)
