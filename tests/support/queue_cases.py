@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import evolve
@@ -59,6 +60,8 @@ _NAMES: Final = {"cpu": "cpu", "gpu": "nvidia.com/gpu", "mem": "memory"}
 _HUGE: Final = {"cpu": 1_000_000, "gpu": 1_000_000, "mem": 1_000_000}
 _UNSPELLED: Final = ("tier", "within", "borrow_preempts", "fence")
 _NODE: Final = NodeName("n")
+_NO_NODES: Final[Mapping[str, Amounts]] = MappingProxyType({})
+_NO_PLACES: Final[Mapping[str, str]] = MappingProxyType({})
 _MANY: Final = 100
 """More deadlines, or evictions, than any of these cases needs."""
 
@@ -191,12 +194,14 @@ def _pod(job: Job, *, in_group: bool = False, **more: Any) -> Pod:
 
 
 class QueueHost(ImmediateHost):
-    """A scheduler with the queues of a world on one node; victims leave at once.
+    """A scheduler with the queues of a world; victims leave at once.
 
     Args:
         world: The queues, and the jobs that run.
         recreates: Whether a job that is evicted is pending again at once.
         in_groups: Whether each job is a group of one pod.
+        nodes: What each node has; one node with what the world has, by default.
+        places: The node of each job that runs, if there are several.
 
     Attributes:
         evicted: The names of the jobs that were evicted, in order.
@@ -204,7 +209,13 @@ class QueueHost(ImmediateHost):
     """
 
     def __init__(
-        self, world: queue_oracle.QueueWorld, *, recreates: bool = False, in_groups: bool = False
+        self,
+        world: queue_oracle.QueueWorld,
+        *,
+        recreates: bool = False,
+        in_groups: bool = False,
+        nodes: Mapping[str, Amounts] = _NO_NODES,
+        places: Mapping[str, str] = _NO_PLACES,
     ) -> None:
         super().__init__()
         self._pod = partial(_pod, in_group=in_groups)
@@ -212,10 +223,16 @@ class QueueHost(ImmediateHost):
         self.recreates = recreates
         self.evicted: list[str] = []
         self.was_running: list[frozenset[str]] = []
-        capacity = {**_thousandths(_HUGE), **world.capacity}
-        node = evolve(make_node(_NODE), allocatable={**_amounts(capacity), "pods": "100"})
-        running = [PodAdded(self._pod(job, node_name=_NODE)) for job in world.running.values()]
-        self._play([NodeAdded(node), *running])
+        have = nodes or {_NODE: {**_thousandths(_HUGE), **world.capacity}}
+        added = [
+            NodeAdded(evolve(make_node(name), allocatable={**_amounts(amounts), "pods": "100"}))
+            for name, amounts in have.items()
+        ]
+        running = [
+            PodAdded(self._pod(job, node_name=NodeName(places.get(job.name, _NODE))))
+            for job in world.running.values()
+        ]
+        self._play([*added, *running])
         self.was_running = [self.running]
 
     @property
