@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from support.judges import Case
+from support.judges import Case, Tree
 from support.page_tables import page_text, tables_of
 from support.queue_cases import as_job, as_oracle
 from support.queue_oracle import cost
@@ -152,6 +152,37 @@ def _entitled(case: Case, name: str) -> float:
     nominal = {queue["name"]: queue["nominal"].get(name, 0) for queue in case["queues"]}
     wanted: list[float] = [min(of.get(name, 0), nominal[q]) for q, of in case["demand"].items()]
     return sum(wanted)
+
+
+# Defects, in short --------------------------------------------------------------------------------
+
+
+def _short(*running: Tree, nominal: int, more: Tree) -> Case:
+    """Return a case in which queue a has 2 CPUs and takes them back from queue b."""
+    queues: list[Tree] = [
+        {"name": "root"},
+        {"name": "a", "parent": "root", "nominal": {"cpu": 2}},
+        {"name": "b", "parent": "root", "nominal": {"cpu": nominal}},
+    ]
+    incoming: Tree = {"name": "in", "queue": "a", "requests": {"cpu": 2, **more}}
+    return {"queues": queues, "running": running, "incoming": incoming}
+
+
+def _in_b(name: str, priority: int) -> Tree:
+    return {"name": name, "queue": "b", "requests": {"cpu": 1}, "priority": priority}
+
+
+@pytest.mark.xfail(strict=True, reason="defect: latest; kueue-fair-25 is a choice without it")
+def test_of_ten_jobs_that_may_go_the_one_of_the_lowest_priority_goes() -> None:
+    ten = [_in_b("lowest", 1), *(_in_b(f"b{n}", 2) for n in range(9))]
+    _runs, evicted = play(_short(*ten, nominal=8, more={}))
+    assert "lowest" in evicted
+
+
+@pytest.mark.xfail(strict=True, reason="defect: unnamed")
+def test_job_takes_back_though_it_requests_what_no_queue_has() -> None:
+    case = _short(_in_b("b1", 0), _in_b("b2", 0), nominal=0, more={"mem": 1})
+    assert play(case) == (True, frozenset({"b1", "b2"}))
 
 
 # The page -----------------------------------------------------------------------------------------
