@@ -1,13 +1,12 @@
 """Whole tables of other schedulers' tests of queues, and where the results differ.
 
 Each case that can be said here is played. Its victims are those of its own scheduler, or
-``DIFFERENCES`` has the word for the reason, or ``DEFECTS`` says what is wrong here. The page shows
-all of them, with their number.
+``DIFFERENCES`` has the word for the reason. The page shows all of them, with their number.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -59,6 +58,7 @@ DIFFERENCES: Final = {
     "kueue-fair-14": "initial",
     "kueue-fair-18": "initial",
     "kueue-fair-21": "initial",
+    "kueue-fair-25": "choice",
     "kueue-fair-28": "initial",
     "kueue-fair-35": "initial",
     "kueue-hierarchical-04": "borrows",
@@ -72,16 +72,6 @@ DIFFERENCES: Final = {
     "yunikorn-15": "whole",
 }
 """By case: the word that the page explains."""
-DEFECTS: Final = {
-    "kueue-fair-25": "latest",
-    "yunikorn-23": "unnamed",
-    "yunikorn-25": "unnamed",
-    "yunikorn-32": "unnamed",
-    "yunikorn-33": "unnamed",
-    "yunikorn-34": "unnamed",
-}
-"""By case that fails for a defect of this library: the word that the page explains."""
-_WORDS: Final = {**DIFFERENCES, **DEFECTS}
 _TOO_MANY: Final = 12
 """The oracle tries all sets of so many jobs, and of no more. It knows no nodes."""
 _PAGE: Final = "explanation/conformance-of-queues.md"
@@ -95,13 +85,7 @@ _OF_JOBS: Final = [
 ]
 
 
-def _case(name: str, case: Case) -> Any:
-    defect = DEFECTS.get(name)
-    marks = [] if defect is None else [pytest.mark.xfail(strict=True, reason=f"defect: {defect}")]
-    return pytest.param(case, id=name, marks=marks)
-
-
-@pytest.mark.parametrize("case", [_case(name, case) for name, case in _CASES.items()])
+@pytest.mark.parametrize("case", _CASES.values(), ids=_CASES)
 def test_case_of_a_table_has_the_result_of_its_own_scheduler(case: Case) -> None:
     assert holds(case) != (case["id"] in DIFFERENCES)
 
@@ -172,14 +156,12 @@ def _in_b(name: str, priority: int) -> Tree:
     return {"name": name, "queue": "b", "requests": {"cpu": 1}, "priority": priority}
 
 
-@pytest.mark.xfail(strict=True, reason="defect: latest; kueue-fair-25 is a choice without it")
 def test_of_ten_jobs_that_may_go_the_one_of_the_lowest_priority_goes() -> None:
     ten = [_in_b("lowest", 1), *(_in_b(f"b{n}", 2) for n in range(9))]
     _runs, evicted = play(_short(*ten, nominal=8, more={}))
     assert "lowest" in evicted
 
 
-@pytest.mark.xfail(strict=True, reason="defect: unnamed")
 def test_job_takes_back_though_it_requests_what_no_queue_has() -> None:
     case = _short(_in_b("b1", 0), _in_b("b2", 0), nominal=0, more={"mem": 1})
     assert play(case) == (True, frozenset({"b1", "b2"}))
@@ -191,7 +173,7 @@ def test_job_takes_back_though_it_requests_what_no_queue_has() -> None:
 def test_page_counts_the_cases_of_each_table() -> None:
     rows: list[list[str]] = []
     for name, table in TABLES.items():
-        differ = sum(1 for case in table.cases if case["id"] in _WORDS)
+        differ = sum(1 for case in table.cases if case["id"] in DIFFERENCES)
         without = sum(table.without.values())
         hold = len(table.cases) - differ
         numbers = (len(table.cases) + without, hold, differ, without)
@@ -204,10 +186,8 @@ def test_page_counts_the_cases_of_each_table() -> None:
 
 def test_page_lists_each_difference_with_its_reason() -> None:
     reasons, shown = tables_of(_PAGE, "## What differs")
-    assert {word.strip("`") for word, _reason in reasons} == set(_WORDS.values())
-    defects = {word.strip("`") for word, reason in reasons if reason.startswith("A defect")}
-    assert defects == set(DEFECTS.values())
-    rows = [[f"`{name}`", _CASES[name]["case"], f"`{word}`"] for name, word in _WORDS.items()]
+    assert {word.strip("`") for word, _reason in reasons} == set(DIFFERENCES.values())
+    rows = [[f"`{name}`", _CASES[name]["case"], f"`{word}`"] for name, word in DIFFERENCES.items()]
     assert shown == sorted(rows)
 
 
@@ -231,5 +211,4 @@ def test_page_names_the_source_of_each_table() -> None:
 def test_cases_of_tables_have_names_of_their_own() -> None:
     cases = [case for table in TABLES.values() for case in table.cases]
     assert len({case["id"] for case in cases}) == len(cases)
-    assert _WORDS.keys() <= _CASES.keys()
-    assert not DIFFERENCES.keys() & DEFECTS.keys()
+    assert DIFFERENCES.keys() <= _CASES.keys()

@@ -282,7 +282,7 @@ def test_gang_takes_back_what_its_queue_has_lent_and_no_more(rule: Reclaim, way:
 @each_rule
 def test_gang_takes_back_though_its_pods_also_request_what_no_queue_names(rule: Reclaim) -> None:
     story = shared(preemption=Preemption(reclaim=rule), cpus=0)
-    allocatable = {"cpu": 99, "memory": "99Gi", "pods": 110}
+    allocatable: dict[str, str | int] = {"cpu": 99, "memory": "99Gi", "pods": 110}
     story.tell(NodeUpdated(evolve(make_node("n"), allocatable=allocatable)))
     both = {"cpu": 1, "memory": "1Gi"}
     pods(story, "b", *(f"b{n}" for n in range(8)), requests=both)

@@ -238,7 +238,15 @@ class UnitSearch:
     def _take_in_batches(self, units: Iterable[EvictionUnit]) -> bool:
         taken = {taken[0] for taken in self._off.taken}
         left = [unit for unit in units if unit not in taken]
-        left.sort(key=lambda unit: (unit.gangs, unit.pods, -unit.created_at, -unit.seq))
+        # those that accounts limit cannot be exchanged afterwards, so the right ones go at once
+        by_priority = self._off.accounts is not None
+        left.sort(
+            key=lambda unit: (
+                unit.gangs,
+                unit.priority if by_priority else 0,
+                *(unit.pods, -unit.created_at, -unit.seq),
+            )
+        )
         count = 1
         while left and not self._preemptor.steps.are_spent:
             for unit in left[:count]:
