@@ -215,9 +215,9 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
     ),
     "Charges": Fields(
         written={"_charges": "SnapshotRow.charges", "_waiting": "SnapshotRow.over_quota"},
-        derived="_accounts _charged _held _queue _waiters",
+        derived="_accounts _charged _held _queue waiters",
         made="is_used tree",
-        dropped="_ahead _changed _has_returned _lifted _pretended _tried",
+        dropped="_ahead _changed _lifted _pretended _returned _tried",
     ),
     # The queue, and pods that wait on permit ----------------------------------------------------
     "Queue": Fields(

@@ -12,17 +12,17 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable
 
 from gangsched.core.admission.accounts import claims, over_quota, place
-from gangsched.core.admission.reclaim import may_reclaim, owners_of
+from gangsched.core.admission.reclaim import may_gain, may_reclaim
 from gangsched.core.queue.demand import Reach
+from gangsched.core.records.account_tree import Account
 from gangsched.core.records.charges import Charge
 from gangsched.core.records.gang import GangRecord
-from gangsched.core.records.waiters import Line
 from gangsched.core.state import State
 from gangsched.model import GroupKey
-from gangsched.resources import NOTHING, Resources
+from gangsched.resources import NOTHING
 
 __all__ = ["ask_reclaiming", "ask_tried", "ask_waiting", "place_all", "restore"]
 
@@ -55,50 +55,41 @@ def ask_waiting(state: State) -> None:
     They are asked in queue order, each beside those that fit before it. Of those that ask for the
     same, none is asked after one that does not fit.
 
-    Runtime complexity: O(lines log lines), and O(members) for each gang that fits.
+    Runtime complexity: O(accounts around those that are asked), and O(members) for each of them.
     """
     quotas = state.records.quotas
-    if not quotas.take_returned():
+    returned = quotas.take_returned()
+    if not returned:
         return
     refused: set[Hashable] = set()
-    due: dict[GangRecord, list[tuple[str, Hashable]]] = {}
-
-    def gangs(line: Line) -> Iterator[GangRecord]:
-        alike, _account, waiters = line
-        for _turn, owner, gang in waiters:
-            if alike in refused:
-                return
-            due.setdefault(gang, []).append((owner, alike))
-            yield gang
-
-    lines = quotas.lines()
-    smallest = quotas.smallest(lines)
     ahead: list[str] = []
-    for gang in state.queue.played([(line[1], gangs(line)) for line in lines]):
-        if ahead and smallest is not None and all(map(quotas.surely_lacks, smallest)):
-            refused.update(line[0] for line in lines)
-            break
-        for owner, alike in due.pop(gang, ()):
-            if gang in state.call.touched:
-                continue  # another group of its bundle was asked about for both
-            info = gang.infos.get(GroupKey(owner))
-            if quotas.surely_lacks(alike) or over_quota(state, gang, owner, info)[0]:
-                refused.add(alike)
-                continue
-            state.touch(gang)
-            if info is None or not info.was_scheduled:
-                wanted = claims(state, gang, info)
-                quotas.pretend([(key, quotas.target_of(key, each)) for key, each in wanted])
-                ahead += [key for key, _amounts in wanted]
+
+    def is_left_out(account: str) -> bool:
+        return quotas.is_hopeless(account, returned)
+
+    if state.points.has_shares or quotas.tree.history is not None:
+        quotas.waiters.note_shares()
+    for _turn, owner, gang, alike in quotas.waiters.play(refused, is_left_out):
+        if gang in state.call.touched:
+            continue  # another group of its bundle was asked about for both
+        info = gang.infos.get(GroupKey(owner))
+        if quotas.surely_lacks(alike) or over_quota(state, gang, owner, info)[0]:
+            refused.add(alike)
+            continue
+        state.touch(gang)
+        if info is None or not info.was_scheduled:
+            wanted = claims(state, gang, info)
+            quotas.pretend([(key, quotas.target_of(key, each)) for key, each in wanted])
+            ahead += [key for key, _amounts in wanted]
     quotas.end_trial()
-    quotas.note_ahead(ahead if refused else ())
+    quotas.note_ahead(ahead)
 
 
 def ask_reclaiming(state: State, changed: Collection[str]) -> None:
     """Note the gangs that may take back by now what others borrow, as something was charged.
 
-    Of those that ask for the same, the first one looks for all. Runtime complexity: O(lines +
-    blocked demands), and O(queues around) for each of their queues.
+    Of those that ask for the same, the first one looks for all. Runtime complexity: O(accounts
+    around those that have changed + queues with pods + blocked demands).
 
     Args:
         state: The state.
@@ -107,33 +98,42 @@ def ask_reclaiming(state: State, changed: Collection[str]) -> None:
     quotas, policy = state.records.quotas, state.settings.preemption
     if policy is None or policy.reclaim is None:
         return
-    known: dict[tuple[str, Resources], bool] = {}
-
-    def may(queue: str, asked: Resources = NOTHING) -> bool:
-        if (queue, asked) not in known:
-            known[queue, asked] = may_reclaim(state, queue, asked)
-        return known[queue, asked]
-
-    for gang in quotas.heads():
-        lower = state.records.priorities_in.get(state.records.queue_of(gang), ())
-        if min(lower, default=math.inf) < gang.priority or any(
-            may(quotas.queue_of(each), quotas.asked(each)) for each in owners_of(gang)
-        ):
-            state.touch(gang)
+    tree, waiters = quotas.tree, quotas.waiters
+    priorities = state.records.priorities_in
+    for queue, counts in priorities.items():
+        for gang in waiters.firsts(queue) if queue in tree.by_name else ():
+            if min(counts) < gang.priority:
+                state.touch(gang)
+    paths = [tree.by_name[name].path for name in changed]
+    for side in {other: None for path in paths for each in path for other in _siblings(each)}:
+        for asked in list(waiters.asked_below(side.name)):
+            if asked is not None and not asked.preempts:
+                continue
+            if may_gain(state, side, NOTHING if asked is None else asked.amounts):
+                for gang in waiters.firsts_that_ask(side.name, asked):
+                    state.touch(gang)
+    known: dict[str, bool] = {}
 
     def may_be_helped(reach: Reach) -> bool:
         queue = reach.queue or ""
-        lowest = min(state.records.priorities_in.get(queue, ()), default=math.inf)
-        return (lowest < reach.below and queue in changed) or may(queue)
+        if queue in changed and min(priorities.get(queue, ()), default=math.inf) < reach.below:
+            return True
+        if queue not in known:
+            known[queue] = may_reclaim(state, queue)
+        return known[queue]
 
     state.queue.wake_reclaiming(may_be_helped, state.mark)
 
 
+def _siblings(account: Account) -> Iterable[Account]:
+    """Return an account and its siblings; none for a root, which lends nothing."""
+    return () if account.parent is None else account.parent.children
+
+
 def ask_tried(state: State) -> None:
-    """Note gangs that have looked for victims in vain: nodes, or the time, may help. O(lines)."""
-    if state.records.quotas.forget_tried():
-        for gang in state.records.quotas.heads():
-            state.touch(gang)
+    """Note gangs that have looked for victims in vain: nodes, or the time, may help. O(tried)."""
+    for gang in state.records.quotas.forget_tried():
+        state.touch(gang)
 
 
 def _gang_of(state: State, owner: str) -> GangRecord | None:

@@ -31,6 +31,7 @@ from gangsched.resources import NOTHING, Resources
 
 __all__ = [
     "AccountTrial",
+    "may_gain",
     "may_give_way",
     "may_reclaim",
     "may_yield",
@@ -69,27 +70,40 @@ def may_reclaim(state: State, queue: str, asked: Resources = NOTHING) -> bool:
         return False
     if own.quota.reclaim_from is ReclaimFrom.NEVER:
         return False
-    is_fair = policy.reclaim is Reclaim.FAIR
-    for name, amount in asked.items():
-        own.charge(name, amount)
-    sides = [side for side in own.path if side.parent is not None]
-    found = any(_may_gain(side, asked, is_fair=is_fair) for side in sides)
-    for name, amount in asked.items():
-        own.charge(name, -amount)
-    return found
+    return any(may_gain(state, side, asked) for side in own.path)
 
 
-def _may_gain(side: Account, asked: Resources, *, is_fair: bool) -> bool:
-    assert side.parent is not None
+def may_gain(state: State, side: Account, asked: Resources = NOTHING) -> bool:
+    """Return whether a queue at or below an account may take back from siblings of the account.
+
+    Runtime complexity: O(siblings x resources).
+
+    Args:
+        state: The state.
+        side: The account.
+        asked: What is charged to it besides; nothing if that is not known.
+    """
+    if side.parent is None:
+        return False
+    policy = state.settings.preemption
+    is_fair = policy is not None and policy.reclaim is Reclaim.FAIR
+    if side.keeps_some:
+        asked = NOTHING  # how much of it the account draws depends on what its queues keep
     others = [each for each in side.parent.children if each is not side]
     lent = {n for each in others for n in asked or each.drawn if each.over(n) > 0}
     if not lent:
         return False
-    if all(side.over(n) <= 0 for n in asked) if asked else any(side.over(n) < 0 for n in lent):
-        return True
-    if not is_fair:
-        return False
+    if asked:
+        fits = all(side.over(n) + more <= 0 for n, more in asked.items() if n in side.resources)
+    else:
+        fits = any(side.over(n) < 0 for n in lent)
+    if fits or not is_fair:
+        return fits
+    for name, amount in asked.items():
+        side.charge(name, amount)
     share = side.share()  # without a victim, its side has a smaller share than it has now
+    for name, amount in asked.items():
+        side.charge(name, -amount)
     return any(share < each.share() for each in others)
 
 

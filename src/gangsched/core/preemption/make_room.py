@@ -152,7 +152,7 @@ def retry(state: State) -> None:
     for demand in state.queue.blocked():
         if demand.reach is not None and demand.reach.evicts:
             state.queue.unblock(demand)
-    for gang in state.records.quotas.heads():
+    for gang in state.records.quotas.waiters.firsts():
         state.touch(gang)
     state.records.quotas.forget_tried()
 

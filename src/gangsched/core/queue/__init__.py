@@ -25,7 +25,7 @@ from typing import Any, Final, final
 
 from gangsched.cluster_objects import ClusterObject
 from gangsched.core.queue.blocked import Blocked
-from gangsched.core.queue.by_account import ActiveGangs, Shares, Turn, alone, in_order, played
+from gangsched.core.queue.by_account import ActiveGangs, Shares, Turn, alone, in_order
 from gangsched.core.queue.demand import Demand, Minimum, Reach
 from gangsched.core.records import Records
 from gangsched.core.records.gang import GangRecord, QueuePlace
@@ -152,10 +152,6 @@ class Queue:
             return bisect_left(turns, self.order_of(gang)) if known is None else known
 
         return count
-
-    def played(self, lines: Iterable[tuple[str, Iterator[GangRecord]]]) -> Iterator[GangRecord]:
-        """Yield the gangs of sorted lines, each of one account, in the order of service."""
-        return played(lines, self._shares)
 
     def in_order(self, gangs: Iterable[GangRecord]) -> Iterator[GangRecord]:
         """Yield gangs in the order in which they are served. O(n log n)."""
@@ -414,5 +410,5 @@ class Queue:
         return list(self._active)
 
 
-def _equal(_account: str, _gang: GangRecord) -> tuple[float, ...]:
+def _equal(_account: str, _gang: GangRecord | None) -> tuple[float, ...]:
     return _NO_SHARE

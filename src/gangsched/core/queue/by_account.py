@@ -23,7 +23,7 @@ from gangsched.core.records.gang import GangRecord
 from gangsched.errors import InternalError
 from gangsched.primitives.heap import PriorityHeap
 
-__all__ = ["ActiveGangs", "ParkedGangs", "Shares", "Turn", "alone", "in_order", "played"]
+__all__ = ["ActiveGangs", "ParkedGangs", "Shares", "Turn", "alone", "in_order"]
 
 _Path: TypeAlias = tuple[str, ...]
 
@@ -35,13 +35,13 @@ class Shares:
 
     Attributes:
         path_of: Returns the names of an account and of all above it, the root first.
-        share: Returns the share of an account, given its first gang, as numbers that are compared
-            one after the other.
+        share: Returns the share of an account, given its first gang if that may be half placed,
+            as numbers that are compared one after the other.
         drift: Whether shares change as time passes. Then accounts are compared when they are read.
     """
 
     path_of: Callable[[str], _Path]
-    share: Callable[[str, GangRecord], tuple[float, ...]]
+    share: Callable[[str, GangRecord | None], tuple[float, ...]]
     drift: bool = False
 
 
@@ -76,24 +76,7 @@ def in_order(gangs: Iterable[GangRecord], shares: Shares) -> Iterator[GangRecord
         by_account.setdefault(gang.account, []).append(gang)
     for each in by_account.values():
         each.sort(key=_sort_key)
-    return played([(account, iter(each)) for account, each in by_account.items()], shares)
-
-
-def played(
-    lines: Iterable[tuple[str, Iterator[GangRecord]]], shares: Shares
-) -> Iterator[GangRecord]:
-    """Yield the gangs of sorted lines, each of one account, in the order of the tournament.
-
-    The next gang of a line is read when another one is wanted after its first one.
-    """
-    by_path: dict[_Path, list[Iterator[GangRecord]]] = {}
-    for account, gangs in lines:
-        by_path.setdefault(shares.path_of(account), []).append(gangs)
-    one_each = {
-        path: each[0] if len(each) == 1 else heapq.merge(*each, key=_sort_key)
-        for path, each in by_path.items()
-    }
-    return _merged(one_each, 0, shares)
+    return _merged({shares.path_of(a): iter(each) for a, each in by_account.items()}, 0, shares)
 
 
 def _merged(

@@ -25,7 +25,7 @@ Source: KEP-34, "Admission Controller": quota is reserved for a group with ``tot
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeAlias, final
 
@@ -33,32 +33,16 @@ from attrs import frozen
 
 from gangsched.core.records.account_tree import Account, AccountTree
 from gangsched.core.records.gang import GangRecord
-from gangsched.core.records.waiters import Line, Waiters
+from gangsched.core.records.waiters import Alike, LineKey, Waiters
 from gangsched.errors import InternalError
 from gangsched.model import Pod
 from gangsched.options.quota import Quota
 from gangsched.resources import NOTHING, Resources
 
-__all__ = ["Alike", "Charge", "Charges", "Owner"]
+__all__ = ["Charge", "Charges", "Owner"]
 
 Owner: TypeAlias = str
 """The key of a group, or ``pod:`` and the UID of a regular pod."""
-
-
-@final
-@frozen
-class Alike:
-    """What is equal for owners that fit exactly if the others do: they hold nothing yet.
-
-    Attributes:
-        accounts: The names of their accounts.
-        amounts: What each of them would be charged.
-        preempts: Whether they may evict pods.
-    """
-
-    accounts: tuple[str, ...]
-    amounts: Resources
-    preempts: bool
 
 
 @final
@@ -91,6 +75,7 @@ class Charges:
     Attributes:
         tree: The accounts.
         is_used: Whether there is a quota at all.
+        waiters: Who waits, in lines.
     """
 
     __slots__ = (
@@ -99,16 +84,16 @@ class Charges:
         "_changed",
         "_charged",
         "_charges",
-        "_has_returned",
         "_held",
         "_lifted",
         "_pretended",
         "_queue",
+        "_returned",
         "_tried",
-        "_waiters",
         "_waiting",
         "is_used",
         "tree",
+        "waiters",
     )
 
     def __init__(self, quotas: Iterable[Quota] = (), history: float | None = None) -> None:
@@ -123,10 +108,10 @@ class Charges:
         self._pretended: dict[Owner, Resources] = {}
         self._charged: dict[Owner, Resources] = {}
         self._waiting: dict[Owner, str] = {}
-        self._waiters: Waiters = Waiters()
+        self.waiters: Waiters = Waiters(self.tree.path_of, self.tree.share)
         self._ahead: set[Owner] = set()
-        self._tried: set[Hashable] = set()
-        self._has_returned = False
+        self._tried: dict[tuple[LineKey, Hashable], None] = {}
+        self._returned: dict[str, None] = {}
 
     # Owners -------------------------------------------------------------------------------------
 
@@ -138,7 +123,7 @@ class Charges:
         if self._accounts.get(key) == accounts:
             return
         charged = self._charged.get(key, NOTHING)
-        self._has_returned |= self._charge(key, charged, NOTHING)
+        self._charge(key, charged, NOTHING)
         self._accounts[key] = accounts
         self._charge(key, NOTHING, charged)
 
@@ -191,57 +176,41 @@ class Charges:
             alike: Equal for owners that fit exactly if the others do.
         """
         self._waiting[key] = problem
-        self._waiters.put(key, gang, alike)
+        self.waiters.put(key, gang, alike)
 
     def stop_waiting(self, key: Owner) -> None:
         """Note that an owner does not ask for quota any more. O(log owners)."""
         if self._waiting.pop(key, None) is not None:
-            self._waiters.discard(key)
-
-    def lines(self) -> list[Line]:
-        """Return who waits, those that ask for the same in a line. O(lines).
-
-        Lines are left out for which their trees have too little left, whoever takes it.
-        """
-        return self._waiters.lines(self.surely_lacks)
-
-    def smallest(self, lines: Iterable[Line]) -> list[Alike] | None:
-        """Return for each tree the least that a line asks for of it; None if that is not known.
-
-        Once its tree has too little left for that, no line needs to be asked. O(lines).
-        """
-        found: dict[str, Alike] = {}
-        for alike, _account, _waiters in lines:
-            if not isinstance(alike, Alike) or len(alike.accounts) != 1:
-                return None
-            account = self.tree.by_name[alike.accounts[0]]
-            if not account.has_part:
-                return None
-            root = account.root.name
-            known = found.get(root)
-            if known is None:
-                found[root] = alike
-            elif known.amounts != alike.amounts:
-                both = known.amounts.keys() & alike.amounts.keys()
-                least = {n: min(known.amounts[n], alike.amounts[n]) for n in both}
-                found[root] = Alike(known.accounts, Resources.from_milli(least), True)
-        return list(found.values())
+            self.waiters.discard(key)
 
     def surely_lacks(self, alike: Hashable) -> bool:
-        """Return whether a tree has too little left for a line. O(accounts x resources)."""
+        """Return whether those that ask for the same lack something, whoever is before them."""
         if not isinstance(alike, Alike):
             return False
-        by_name = self.tree.by_name
-        return any(by_name[name].surely_lacks(alike.amounts) for name in alike.accounts)
+        accounts = [self.tree.by_name[name] for name in alike.accounts]
+        return any(a.left(n) < more for a in accounts for n, more in alike.amounts.items())
+
+    def is_hopeless(self, account: str, returned: Collection[str]) -> bool:
+        """Return whether nobody that waits at or below an account fits, as far as its tree says.
+
+        Runtime complexity: O(what is asked for below x resources) for a root, O(1) for others.
+
+        Args:
+            account: The account.
+            returned: The roots of which something was given back.
+        """
+        root = self.tree.by_name.get(account)
+        if root is None or root.parent is not None:
+            return False
+        for asked in self.waiters.asked_below(account):
+            if asked is None or (account in returned and not root.surely_lacks(asked.amounts)):
+                return False
+        return True
 
     def line_up(self, key: Owner, gang: GangRecord) -> None:
         """Put an owner that waits where its gang is by now, in its line. O(log owners)."""
         if key in self._waiting:
-            self._waiters.put(key, gang, self._waiters.alike(key))
-
-    def heads(self) -> list[GangRecord]:
-        """Return the first gang of each line. O(lines)."""
-        return [next(waiters)[2] for _alike, _account, waiters in self._waiters.lines()]
+            self.waiters.put(key, gang, self.waiters.line_of(key)[1])
 
     def note_tried(self, key: Owner, demand: Hashable) -> None:
         """Note that an owner looks for victims: those like it need not, as things are. O(1).
@@ -250,30 +219,31 @@ class Charges:
             key: The owner.
             demand: What its gang asks of nodes, and whom it may evict.
         """
-        self._tried.add((self._waiters.alike(key), demand))
+        self._tried[self.waiters.line_of(key), demand] = None
 
     def was_tried(self, key: Owner, demand: Hashable) -> bool:
         """Return whether one like an owner has looked for victims, as things are. O(1)."""
-        return (self._waiters.alike(key), demand) in self._tried
+        return (self.waiters.line_of(key), demand) in self._tried
 
     def asked(self, key: Owner) -> Resources:
         """Return what an owner asks that waits and holds nothing; nothing for others. O(1)."""
-        alike = self._waiters.alike(key)
+        alike = self.waiters.line_of(key)[1]
         return alike.amounts if isinstance(alike, Alike) else NOTHING
 
-    def forget_tried(self) -> bool:
-        """Let owners look for victims again; return whether some had. O(1)."""
-        had, self._tried = bool(self._tried), set()
-        return had
+    def forget_tried(self) -> list[GangRecord]:
+        """Let owners look for victims again that did; return the first gangs of their lines."""
+        tried, self._tried = self._tried, {}
+        firsts = [self.waiters.first(line) for line, _demand in tried]
+        return [gang for gang in firsts if gang is not None]
 
-    def take_returned(self) -> bool:
-        """Return whether less is charged to an owner than before, since the last call. O(1)."""
-        returned, self._has_returned = self._has_returned, False
-        return returned
+    def take_returned(self) -> dict[str, None]:
+        """Return the roots of which less is charged than before, since the last call. O(1)."""
+        returned, self._returned = self._returned, {}
+        return returned if self._waiting else {}
 
     def ask_again(self) -> None:
-        """Let the owners that wait be asked again: who was ahead of them is not known. O(1)."""
-        self._has_returned = bool(self._waiting)
+        """Let the owners that wait be asked again: who was ahead of them is not known. O(roots)."""
+        self._returned = {each.name: None for each in self.tree if each.parent is None}
 
     def take_changed(self) -> dict[str, None]:
         """Return the accounts to which more or less is charged, since the last call. O(1)."""
@@ -288,7 +258,11 @@ class Charges:
         """Note that an owner leaves the queue and takes nothing: others may start. O(1)."""
         if key in self._ahead:
             self._ahead.discard(key)
-            self._has_returned = bool(self._waiting)
+            self._note_returned(key)
+
+    def _note_returned(self, key: Owner) -> None:
+        for account in self._accounts.get(key, ()):
+            self._returned[account.root.name] = None
 
     # What fits ----------------------------------------------------------------------------------
 
@@ -346,8 +320,10 @@ class Charges:
         """Return what is equal for owners like one; the owner itself if none is like it. O(1)."""
         if key in self._charged:
             return key
-        names = tuple([account.name for account in self.accounts_of(key)])
-        return Alike(names, amounts, preempts)
+        accounts = self.accounts_of(key)
+        names = tuple([account.name for account in accounts])
+        of_tree = len(accounts) == 1 and accounts[0].has_part
+        return Alike(names, amounts, preempts, of_tree)
 
     def has_reserved(self, key: Owner) -> bool:
         """Return whether an owner reserves something. O(1)."""
@@ -472,17 +448,18 @@ class Charges:
         after = self._to_charge(key, self._held.get(key, NOTHING))
         if any(after.values()):
             self._charged[key] = after
-        self._has_returned |= self._charge(key, before, after)
+        self._charge(key, before, after)
 
-    def _charge(self, key: Owner, before: Resources, after: Resources) -> bool:
-        """Charge what differs to the accounts of an owner; return whether some of it is less."""
+    def _charge(self, key: Owner, before: Resources, after: Resources) -> None:
+        """Charge what differs to the accounts of an owner, and note what has changed."""
         if self.tree.history is not None:
             for account in self._accounts.get(key, ()):
                 self.tree.remember(account)
         changes = self._move(key, before, after)
         if changes:
             self._note(key)
-        return any(change < 0 for change in changes.values())
+        if any(change < 0 for change in changes.values()):
+            self._note_returned(key)
 
     def _note(self, key: Owner) -> None:
         self._tried.clear()
@@ -495,6 +472,8 @@ class Charges:
         for name, amount in changes.items():
             for account in self._accounts.get(key, ()):
                 account.charge(name, amount)
+        for account in self._accounts.get(key, ()) if changes else ():
+            self.waiters.note_share(account.name)
         return changes
 
     def _exceeded(self, targets: Iterable[tuple[Owner, Resources]]) -> str:
@@ -514,7 +493,7 @@ class Charges:
             raise InternalError("an owner without a quota reserves something")
         if known - self._accounts.keys():
             raise InternalError("an owner is charged to no place")
-        self._waiters.check(self._waiting)
+        self.waiters.check(self._waiting)
         if self._lifted or self._pretended:
             raise InternalError("a trial of the accounts is still under way")
         charged: dict[Account, dict[str, int]] = {}

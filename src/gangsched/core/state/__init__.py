@@ -134,20 +134,22 @@ class State:
         """
         tree = self.records.quotas.tree
         if self.points.has_shares:
+            waiters = self.records.quotas.waiters
+            waiters.path_of, waiters.share = alone, self._share
             return Shares(alone, self._share), self._account_of
         if tree.has_queues:
             drift = tree.history is not None
             return Shares(tree.path_of, self._share_of_queue, drift), self.records.queue_of
         return None, attrgetter("account")
 
-    def _share(self, account: str, gang: GangRecord) -> tuple[float, ...]:
+    def _share(self, account: str, gang: GangRecord | None = None) -> tuple[float, ...]:
         """Return the share of an account; a gang that is half placed is not interrupted."""
-        if gang.waiting:
+        if gang is not None and gang.waiting:
             return (-math.inf,)
         return (self.points.share(account, self.records.used_by(account)),)
 
-    def _share_of_queue(self, queue: str, gang: GangRecord) -> tuple[float, ...]:
-        if gang.waiting:
+    def _share_of_queue(self, queue: str, gang: GangRecord | None) -> tuple[float, ...]:
+        if gang is not None and gang.waiting:
             return (-math.inf, 0.0)
         return self.records.quotas.tree.share(queue)
 
