@@ -25,6 +25,7 @@ from gangsched.kubernetes._discovery import Dialect, discover, watch_dialects
 from gangsched.kubernetes._events import read_event_line
 from gangsched.kubernetes._reflector import Delta, Reflector, ReflectorState, Resource
 from support.control_plane import Account, ControlPlane, Rule
+from support.definitions import CRDS, definition, remove_definitions
 from support.patience import HANG, until_on_loop
 from support.scripted_api import run
 
@@ -402,27 +403,7 @@ def test_reflector_without_rights_waits_for_them(
 def test_api_of_groups_that_is_installed_later_is_discovered_and_watched(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    definition: dict[str, Any] = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "podgroups.scheduling.volcano.sh"},
-        "spec": {
-            "group": "scheduling.volcano.sh",
-            "scope": "Namespaced",
-            "names": {"plural": "podgroups", "kind": "PodGroup"},
-            "versions": [
-                {
-                    "name": "v1beta1",
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": schema},
-                    "subresources": {"status": {}},
-                }
-            ],
-        },
-    }
+    groups = definition("scheduling.volcano.sh/v1beta1", "PodGroup", "podgroups")
     group = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
@@ -440,7 +421,7 @@ def test_api_of_groups_that_is_installed_later_is_discovered_and_watched(
                 found.append(dialects)
 
             looking = asyncio.ensure_future(watch_dialects(api, before, changed, interval=0.2))
-            await asyncio.to_thread(control_plane.admin.create, definitions, definition)
+            await asyncio.to_thread(control_plane.admin.create, CRDS, groups)
             await until_on_loop(lambda: bool(found))
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
@@ -459,8 +440,8 @@ def test_api_of_groups_that_is_installed_later_is_discovered_and_watched(
             facts = deltas[-1].value
             assert facts is not None
             assert facts.group.min_available == 3
-            name = definition["metadata"]["name"]
-            await asyncio.to_thread(control_plane.admin.delete, f"{definitions}/{name}")
+            name = groups["metadata"]["name"]
+            await asyncio.to_thread(remove_definitions, control_plane.admin, name)
             await until_on_loop(lambda: "deleted" in [each.kind for each in deltas])
             assert len(reflector) == 0
             task.cancel()

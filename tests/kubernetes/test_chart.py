@@ -48,6 +48,7 @@ from support.control_plane.audit import Request, requests_of
 from support.control_plane.cluster import TREE_FEATURES
 from support.control_plane.fixtures import need_control_plane
 from support.control_plane.processes import free_ports
+from support.definitions import CRDS, defined, definition, remove_definitions
 from support.faulty_api import FaultyApi
 from support.memory_api import Fault, lost_after, refused
 from support.patience import HANG, eventually, saw, until
@@ -59,7 +60,6 @@ yaml = pytest.importorskip("yaml")
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
 GROUPS = "/apis/scheduling.k8s.io/v1beta1"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NODES_OF_A_STORY = ("lost", "failed", "full", "small")
 LABELS = {
     "scheduling.x-k8s.io": "scheduling.x-k8s.io/pod-group",
@@ -281,10 +281,18 @@ def exported_metrics() -> set[str]:
 # On the API server ------------------------------------------------------------------------------
 
 
-def test_everything_is_applied_with_every_option_on(plane: ControlPlane, helm: Helm) -> None:
-    monitor = "monitoring.coreos.com"
-    plane.admin.create(CRDS, definition(monitor, "v1", "ServiceMonitor", "servicemonitors"))
-    plane.admin.create(CRDS, definition(monitor, "v1", "PrometheusRule", "prometheusrules"))
+@pytest.fixture
+def monitors(plane: ControlPlane) -> Iterator[None]:
+    """Serve what the Prometheus operator defines."""
+    api = "monitoring.coreos.com/v1"
+    monitor = definition(api, "ServiceMonitor", "servicemonitors")
+    with defined(plane.admin, monitor, definition(api, "PrometheusRule", "prometheusrules")):
+        yield
+
+
+def test_everything_is_applied_with_every_option_on(
+    plane: ControlPlane, helm: Helm, monitors: None
+) -> None:
     plane.admin.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     objects = helm.template(
         "--include-crds",
@@ -316,9 +324,7 @@ def test_everything_is_applied_with_every_option_on(plane: ControlPlane, helm: H
         until(partial(is_applied, plane, each))
     for each in reversed(objects):
         plane.admin.delete(path_of(each))
-    for plural in ("servicemonitors", "prometheusrules"):
-        plane.admin.delete(f"{CRDS}/{plural}.{monitor}")
-    until(partial(is_no_definition_ending, plane))
+    remove_definitions(plane.admin, SHIPPED)
 
 
 def is_applied(plane: ControlPlane, thing: Object) -> bool:
@@ -345,21 +351,6 @@ def test_plain_manifest_is_applied_and_applying_it_again_changes_nothing(
     # the API server itself changes the namespace, when it publishes what each namespace has
     for before, after in zip(first[1:], second[1:], strict=True):
         assert before["resourceVersion"] == after["resourceVersion"]
-
-
-def definition(group: str, version: str, kind: str, plural: str) -> Object:
-    """Return a definition that takes any object."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = {"name": version, "served": True, "storage": True, "subresources": {"status": {}}}
-    return {
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "versions": [{**served, "schema": {"openAPIV3Schema": schema}}],
-        },
-    }
 
 
 # Rights -----------------------------------------------------------------------------------------
@@ -579,11 +570,6 @@ def is_served(plane: ControlPlane, path: str) -> bool:
     return plane.admin.raw("GET", path)[0] == 200
 
 
-def is_no_definition_ending(plane: ControlPlane) -> bool:
-    """Return whether all deleted definitions are gone: until then objects of them are refused."""
-    return not any("deletionTimestamp" in each["metadata"] for each in plane.admin.items(CRDS))
-
-
 def serves_own_definition(plane: ControlPlane) -> bool:
     """Return whether the chart's definition is served; create it if another test deleted it."""
     if is_served(plane, "/apis/scheduling.x-k8s.io/v1alpha1"):
@@ -597,18 +583,11 @@ def serves_own_definition(plane: ControlPlane) -> bool:
 @pytest.fixture
 def all_dialects(plane: ControlPlane) -> Iterator[None]:
     """Serve the PodGroups of every API that is read; Helm installs the definition of one."""
-    others = [(group, RESTARTED[group]) for group in ("scheduling.sigs.k8s.io", *ANNOTATIONS)]
-    for group, version in others:
-        body = definition(group, version, "PodGroup", "podgroups")
-        body["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, for a test"}
-        plane.admin.create(CRDS, body)
-    for group, version in others:
-        until(partial(is_served, plane, f"/apis/{group}/{version}"))
-    until(partial(serves_own_definition, plane))
-    yield
-    for group, _version in others:
-        plane.admin.delete(f"{CRDS}/podgroups.{group}")
-    until(partial(is_no_definition_ending, plane))
+    groups = ("scheduling.sigs.k8s.io", *ANNOTATIONS)
+    others = [definition(f"{g}/{RESTARTED[g]}", "PodGroup", "podgroups") for g in groups]
+    with defined(plane.admin, *others):
+        until(partial(serves_own_definition, plane))
+        yield
 
 
 def test_scheduler_uses_every_right_of_its_roles_and_no_other(

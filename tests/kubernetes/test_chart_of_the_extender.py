@@ -26,6 +26,7 @@ from support.control_plane.audit import requests_of
 from support.control_plane.cluster import TREE_FEATURES
 from support.control_plane.fixtures import need_control_plane
 from support.control_plane.processes import free_ports
+from support.definitions import defined, definition
 from support.extended_cluster import extended_configuration
 from support.extender_release import (
     SECRET,
@@ -45,7 +46,6 @@ from support.without_watch_list import WithoutWatchList
 
 pytestmark = pytest.mark.once("the gangs are placed through kube-scheduler")
 
-CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gangsched"
 OTHERS: Final = {
     "scheduling.sigs.k8s.io": "v1alpha1",
@@ -312,23 +312,10 @@ class Story:
 @pytest.fixture
 def all_dialects(plane: ControlPlane) -> Iterator[None]:
     """Serve the PodGroups of every API that is read; Helm installs the definition of one."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    names = {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup"}
-    for group, name in OTHERS.items():
-        version = {"name": name, "served": True, "storage": True, "subresources": {"status": {}}}
-        version["schema"] = {"openAPIV3Schema": schema}
-        spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
-        notes = {"api-approved.kubernetes.io": "unapproved, for a test"}
-        meta = {"name": f"podgroups.{group}", "annotations": notes}
-        plane.admin.create(CRDS, {"metadata": meta, "spec": spec})
-    for group, name in {**OTHERS, "scheduling.x-k8s.io": "v1alpha1"}.items():
-        path = f"/apis/{group}/{name}"
-        until(partial(lambda path: plane.admin.raw("GET", path)[0] == 200, path))
-    yield
-    for group in OTHERS:
-        plane.admin.delete(f"{CRDS}/podgroups.{group}")
-    # objects of a definition are refused while it ends
-    until(lambda: not any("deletionTimestamp" in d["metadata"] for d in plane.admin.items(CRDS)))
+    others = [definition(f"{group}/{n}", "PodGroup", "podgroups") for group, n in OTHERS.items()]
+    with defined(plane.admin, *others):
+        until(lambda: plane.admin.raw("GET", "/apis/scheduling.x-k8s.io/v1alpha1")[0] == 200)
+        yield
 
 
 def given() -> set[Right]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from gangsched.kubernetes import _shell
 from gangsched.kubernetes._client import connect
-from support.control_plane import Account, ApiError, Rule
-from support.patience import until
+from support.control_plane import Account, Rule
+from support.definitions import defined, definition
 from support.running import on_a_loop, running
 from support.scheduled_cluster import Cluster, cluster, documented_rights, eventually
 
@@ -20,7 +20,6 @@ __all__ = ["cluster"]
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
 GROUP: Final = "kueue.x-k8s.io"
-CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TOPOLOGIES: Final = f"/apis/{GROUP}/v1beta2/topologies"
 RACK: Final = {f"{GROUP}/podset-required-topology": "example/rack"}
 
@@ -28,43 +27,13 @@ RACK: Final = {f"{GROUP}/podset-required-topology": "example/rack"}
 @pytest.fixture
 def kueue(cluster: Cluster) -> Iterator[Cluster]:
     """A cluster that serves ``Topology`` as Kueue defines it."""
-    admin = cluster.plane.admin
     level = {"type": "object", "properties": {"nodeLabel": {"type": "string"}}}
     levels = {"type": "array", "items": level}
     spec = {"type": "object", "properties": {"levels": levels}}
-    version = {
-        "name": "v1beta2",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
-    }
-    definition: dict[str, Any] = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"topologies.{GROUP}",
-            # an API of this group needs it
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
-        },
-        "spec": {
-            "group": GROUP,
-            "scope": "Cluster",
-            "names": {"plural": "topologies", "kind": "Topology"},
-            "versions": [version],
-        },
-    }
-    admin.create(CRDS, definition)
-    until(lambda: is_served(cluster))
-    yield cluster
-    admin.delete(f"{CRDS}/topologies.{GROUP}")
-
-
-def is_served(cluster: Cluster) -> bool:
-    try:
-        cluster.plane.admin.items(TOPOLOGIES)
-    except ApiError:
-        return False
-    return True
+    schema = {"type": "object", "properties": {"spec": spec}}
+    topology = definition(f"{GROUP}/v1beta2", "Topology", "topologies", schema, scope="Cluster")
+    with defined(cluster.plane.admin, topology):
+        yield cluster
 
 
 def add_topology(cluster: Cluster, *labels: str) -> None:

@@ -26,6 +26,7 @@ from support.control_plane.training_operator import (
     one_operator,
     start_training_operator,
 )
+from support.definitions import CRDS, definition
 from support.extended_cluster import extended_configuration
 from support.extender_release import SECRET, create_secret, start
 from support.kubectl_program import plugin_folder
@@ -39,7 +40,6 @@ __all__ = ["DEMONSTRATIONS", "OnACluster"]
 
 EXAMPLES: Final = ROOT / "examples" / "on-a-cluster"
 SCHEDULER: Final = "scheduler-plugins"
-_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _OF_THE_CHART: Final = (
     *("/api/v1/configmaps", "/api/v1/secrets", "/api/v1/serviceaccounts", "/api/v1/services"),
     *("/apis/apps/v1/deployments", "/apis/policy/v1/poddisruptionbudgets"),
@@ -217,17 +217,8 @@ class OnACluster:
 
     def serve_volcano(self) -> None:
         """Define Volcano's PodGroups, without Volcano."""
-        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        version = {"name": "v1beta1", "served": True, "storage": True}
-        names = {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup"}
-        spec = {
-            "group": "scheduling.volcano.sh",
-            "scope": "Namespaced",
-            "names": names,
-            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
-        }
-        name = {"name": "podgroups.scheduling.volcano.sh"}
-        self.plane.admin.create(_CRDS, {"metadata": name, "spec": spec})
+        groups = definition("scheduling.volcano.sh/v1beta1", "PodGroup", "podgroups")
+        self.plane.admin.create(CRDS, groups)
         path = "/apis/scheduling.volcano.sh/v1beta1"
         self.until("the API is served", lambda: self.plane.admin.raw("GET", path)[0] == 200)
 

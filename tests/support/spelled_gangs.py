@@ -8,6 +8,7 @@ from attrs import frozen
 
 from support.cluster_objects import pod_json
 from support.control_plane import ApiError, Client
+from support.definitions import CRDS, definition
 from support.patience import until
 
 __all__ = ["SPELLED", "Spelled", "create_gang", "serve_groups"]
@@ -15,7 +16,6 @@ __all__ = ["SPELLED", "Spelled", "create_gang", "serve_groups"]
 Object = dict[str, Any]
 
 _KEP_2: Final = "pod-group.scheduling.sigs.k8s.io"
-_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _VERSIONS: Final = {
     "scheduling.k8s.io": "v1beta1",
     "scheduling.x-k8s.io": "v1alpha1",
@@ -77,31 +77,9 @@ SPELLED: Final = (
 
 def serve_groups(client: Client) -> None:
     """Let an API server serve the PodGroups that are not built in."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     for group, version in _VERSIONS.items():
-        if group == "scheduling.k8s.io":
-            continue
-        served: Object = {
-            "name": version,
-            "served": True,
-            "storage": True,
-            "subresources": {"status": {}},
-            "schema": {"openAPIV3Schema": schema},
-        }
-        approval = {"api-approved.kubernetes.io": "unapproved, experimental-only"}
-        body: Object = {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"podgroups.{group}", "annotations": approval},
-            "spec": {
-                "group": group,
-                "scope": "Namespaced",
-                "names": {"plural": "podgroups", "kind": "PodGroup"},
-                "versions": [served],
-            },
-        }
-        client.create(_CRDS, body)
-
+        if group != "scheduling.k8s.io":
+            client.create(CRDS, definition(f"{group}/{version}", "PodGroup", "podgroups"))
     until(lambda: all(_is_served(client, *each) for each in _VERSIONS.items()))
 
 
