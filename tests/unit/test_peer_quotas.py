@@ -211,7 +211,7 @@ def test_what_has_no_meaning_here_gives_a_note() -> None:
             queueingStrategy="StrictFIFO",
             fancy=1,
             preemption={
-                "withinClusterQueue": "Never",
+                "withinClusterQueue": "LowerOrNewerEqualPriority",
                 "borrowWithinCohort": {"policy": "LowerPriority"},
             },
         ),
@@ -229,14 +229,14 @@ def test_what_has_no_meaning_here_gives_a_note() -> None:
 
 
 def kai_queue(name: str, parent: str = "", **resources: Any) -> dict[str, Any]:
-    none: dict[str, Any] = {"limit": -1}
+    none: dict[str, Any] = {"limit": -1, "overQuotaWeight": 1}
     given: dict[str, Any] = {"gpu": none, "cpu": none, "memory": none, **resources}
     spec = {"parentQueue": parent, "resources": given}
     return document("scheduling.run.ai/v2", "Queue", name, spec)
 
 
 def test_quota_of_a_parent_of_kai_is_what_its_children_leave() -> None:
-    weighted = {"quota": 4, "limit": 6, "overQuotaWeight": 3, "lendingLimit": 1}
+    weighted = {"quota": 4, "limit": 6, "overQuotaWeight": 3}
     found = by_name(
         read(
             "kai",
@@ -253,10 +253,30 @@ def test_quota_of_a_parent_of_kai_is_what_its_children_leave() -> None:
         parent="org",
         nominal={GPU: 4, "cpu": "1500m", "memory": 0},
         hard={GPU: 6},
-        lend={GPU: 1},
         weight=3,
     )
     assert found["b"].hard == Quota(name="x", hard={"memory": "3M"}).hard
+
+
+def test_weight_of_a_queue_of_kai_is_that_of_the_first_resource_it_may_use() -> None:
+    unstated = {"quota": 1, "limit": -1}
+    found = read(
+        "kai",
+        kai_queue("gpus", gpu={**unstated, "overQuotaWeight": 5}),
+        kai_queue("unstated", gpu=unstated),
+        kai_queue("cpus", gpu={}, cpu={"limit": -1, "overQuotaWeight": 2}),
+        kai_queue("fancy", gpu={**unstated, "lendingLimit": 1, "overQuotaWeight": 1}),
+    )
+    quotas = by_name(found)
+    weights = {name: quotas[name].weight for name in ("gpus", "unstated", "cpus", "fancy")}
+    assert weights == {"gpus": 5, "unstated": 0, "cpus": 2, "fancy": 1}
+    said = [note.split(": ", 2)[-1] for note in found.notes]
+    assert said == [
+        "Queue gpus: overQuotaWeight is 5 for all resources here",
+        "Queue unstated: overQuotaWeight is 0 for all resources here",
+        "Queue cpus: overQuotaWeight is 2 for all resources here",
+        "Queue fancy: spec.resources.gpu.lendingLimit has no meaning here",
+    ]
 
 
 def test_unlimited_quota_of_kai_is_left_out_with_a_note() -> None:
@@ -283,6 +303,9 @@ def test_malformed_quota_of_kai_is_an_error(quota: Any) -> None:
 
 
 # Volcano ------------------------------------------------------------------------------------------
+
+
+DEFAULTS_OF_VOLCANO: Final = {"weight": 1, "reclaimable": True, "dequeueStrategy": "traverse"}
 
 
 def volcano_queue(name: str, **spec: Any) -> dict[str, Any]:
@@ -312,12 +335,39 @@ def test_closed_queue_of_volcano_is_left_out_and_the_rest_is_noted() -> None:
         "volcano",
         closed,
         volcano_queue("b", affinity={"nodeGroupAffinity": {}}),
-        volcano_queue("c", weight=2, reclaimable=False, priority=7),
+        volcano_queue("c", weight=2, reclaimable=False, priority=7, dequeueStrategy="fifo"),
     )
     assert set(by_name(found)) == {"root", "c"}
     said = " ".join(found.notes)
     for part in ("state is Closed", "spec.affinity is not", "weight", "reclaimable", "priority"):
         assert part in said
+    assert "spec.dequeueStrategy has no meaning here" in said
+
+
+def test_what_the_api_of_volcano_puts_in_by_itself_gives_no_note() -> None:
+    assert read("volcano", volcano_queue("a", **DEFAULTS_OF_VOLCANO)).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("peer", "queue", "name"),
+    [
+        ("volcano", volcano_queue("default"), "default"),
+        ("kai", kai_queue("default-queue"), "default-queue"),
+    ],
+)
+def test_pod_that_names_no_queue_is_in_the_default_if_there_is_one(
+    peer: str, queue: dict[str, Any], name: str
+) -> None:
+    assert read(peer, queue).queued(pod()).queue == name
+    assert read(peer).queued(pod()).queue is None
+    label = {"volcano": "volcano.sh/queue-name", "kai": "kai.scheduler/queue"}[peer]
+    assert read(peer, queue).queued(pod(labels={label: "lost"})).queue == "lost"
+
+
+def test_wrong_name_of_a_queue_holds_a_pod_whatever_the_name_is() -> None:
+    """Only the API of Volcano puts ``default`` in where nothing is named."""
+    named = pod(labels={"kai.scheduler/queue": "default"})
+    assert read("kai", kai_queue("a")).queued(named).queue == "default"
 
 
 def group(peer: str, api: str, queue: str | None = None, **labels: str) -> PodGroup:
@@ -378,6 +428,7 @@ partitions:
       - {name: a, resources: {guaranteed: {vcore: 500m}}, properties: {preemption.policy: disabled}}
       - {name: b, maxapplications: 3}
     - {name: capped, resources: {max: {nvidia.com/gpu: 4}}}
+  preemption: {enabled: false}
 - {name: second}
 """
 
@@ -411,6 +462,7 @@ def test_queues_of_yunikorn_have_full_names() -> None:
     said = " ".join(found.notes)
     for part in (
         "second",
+        "preemption has no meaning",
         "fence",
         "application.sort.policy",
         "maxapplications",
@@ -440,6 +492,20 @@ def test_pod_names_its_queue_of_yunikorn(named: dict[str, Any]) -> None:
     assert PeerQuotas("yunikorn").queued(pod(**named)).queue == "root.team"
 
 
+def test_annotation_of_yunikorn_counts_before_its_old_label() -> None:
+    key = "yunikorn.apache.org/queue"
+    found, note = PeerQuotas("yunikorn"), {key: "root.a"}
+    assert found.queued(pod(labels={"queue": "old"}, annotations=note)).queue == "root.a"
+    labels = {"queue": "old", key: "root.b"}
+    assert found.queued(pod(labels=labels, annotations=note)).queue == "root.b"
+
+
+def test_pod_without_a_queue_of_yunikorn_is_in_the_default_queue() -> None:
+    pytest.importorskip("yaml")
+    found = read("yunikorn", config_map("partitions: [{queues: [{name: default}]}]"))
+    assert found.queued(pod()).queue == "root.default"
+
+
 # Koordinator --------------------------------------------------------------------------------------
 
 PREFIX: Final = "quota.scheduling.koordinator.sh/"
@@ -467,28 +533,42 @@ def test_elastic_quotas_of_koordinator_are_a_tree() -> None:
         elastic_quota(
             "a", {"cpu": 4}, {"cpu": 8}, "team", parent="org", shared_weight='{"cpu": 3}'
         ),
-        elastic_quota("b", {"cpu": 4}, {}, parent="org", allow_lent_resource="false"),
-        elastic_quota("c", None, {"cpu": 1}, namespaces='["x", "team"]', is_root="true"),
+        elastic_quota("b", {"cpu": 4}, {}, "b", parent="org", allow_lent_resource="false"),
+        elastic_quota("c", None, {"cpu": 1}, namespaces='["x", "b"]', is_root="true"),
         elastic_quota("koordinator-system-quota", {}, {}),
+        elastic_quota("koordinator-default-quota", None, {"cpu": "1844674407370955161"}),
     )
-    root = "koordinator-root-quota"
+    root, default = "koordinator-root-quota", "koordinator-default-quota"
     assert by_name(found) == {
         root: Quota(name=root),
-        "org": Quota(name="org", parent=root, nominal={"cpu": 2}, hard={"cpu": 20}),
+        "org": Quota(name="org", parent=root, nominal={"cpu": 2}, hard={"cpu": 20}, weight=20),
         "a": Quota(name="a", parent="org", nominal={"cpu": 4}, hard={"cpu": 8}, weight=3),
-        "b": Quota(
-            name="b", parent="org", namespaces=["quotas"], nominal={"cpu": 4}, lend={"cpu": 0}
-        ),
-        "c": Quota(name="c", namespaces=["x", "team"], hard={"cpu": 1}),
+        "b": Quota(name="b", parent="org", namespaces=["b"], nominal={"cpu": 4}, lend={"cpu": 0}),
+        "c": Quota(name="c", namespaces=["x"], nominal={}, hard={"cpu": 1}),
+        default: Quota(name=default, parent=root, hard={"cpu": 1844674407370955161}),
     }
+    assert found.notes == ()
     assert found.queued(pod(labels={f"{PREFIX}name": "a"})).queue == "a"
+    assert found.queued(pod()).queue == default
+    assert found.queued(pod("x")).queue is None  # the scheduler finds it by the namespace
 
 
-def test_weight_of_several_resources_gives_a_note_and_no_json_is_an_error() -> None:
-    weight = '{"cpu": 3, "memory": "1Gi"}'
-    found = read("koordinator", elastic_quota("a", {"cpu": 4}, {}, shared_weight=weight))
-    assert by_name(found)["a"].weight == 1
-    assert "a queue has one weight" in found.notes[0]
+def test_weights_of_koordinator_are_those_of_a_resource_that_all_quotas_weigh() -> None:
+    several = '{"memory": "1Gi", "cpu": 3}'
+    found = read(
+        "koordinator",
+        elastic_quota("a", {"cpu": 4}, {}, shared_weight=several),
+        elastic_quota("b", {"cpu": 4}, {"cpu": 6, GPU: 1}),
+        elastic_quota("c", {"cpu": 4}, {}),
+    )
+    weights = {quota.name: quota.weight for quota in found.quotas if quota.name in "abc"}
+    assert weights == {"a": 3, "b": 6, "c": 1}
+    (note,) = found.notes
+    assert "a queue has one weight here, and of " in note
+    assert note.endswith("shared-weight that of cpu counts")
+
+
+def test_weight_of_koordinator_that_is_no_json_is_an_error() -> None:
     with pytest.raises(ManifestError, match="expected JSON"):
         read("koordinator", elastic_quota("a", {"cpu": 4}, {}, shared_weight="{"))
 

@@ -21,8 +21,8 @@ from gangsched.manifests.fields import Field
 from gangsched.manifests.peer_levels import PeerApi
 from gangsched.manifests.peer_quotas.kai import read_kai
 from gangsched.manifests.peer_quotas.koordinator import read_koordinator
-from gangsched.manifests.peer_quotas.kueue import DEFAULT, read_kueue
-from gangsched.manifests.peer_quotas.named import named_queue
+from gangsched.manifests.peer_quotas.kueue import read_kueue
+from gangsched.manifests.peer_quotas.named import DEFAULT_OF_VOLCANO, default_queue, named_queue
 from gangsched.manifests.peer_quotas.volcano import read_volcano
 from gangsched.manifests.peer_quotas.yunikorn import CONFIG_MAPS, ReadText, read_yunikorn
 from gangsched.model import Pod, PodGroup
@@ -72,6 +72,15 @@ class PeerQuotas:
     quotas: tuple[Quota, ...] = ()
     leads: Mapping[str, str] = field(factory=dict[str, str])
     notes: tuple[str, ...] = ()
+    _names: frozenset[str] = field(init=False, repr=False, eq=False)
+    _namespaces: frozenset[str] = field(init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        # each pod is looked up in these sets
+        set_field = object.__setattr__
+        set_field(self, "_names", frozenset(each.name for each in self.quotas))
+        namespaces = (name for each in self.quotas for name in each.namespaces)
+        set_field(self, "_namespaces", frozenset(namespaces))
 
     def queued(self, pod: Pod, owner: Field | None = None) -> Pod:
         """Return a pod with the queue that it names in the spelling of the project. O(1).
@@ -87,9 +96,9 @@ class PeerQuotas:
         if name is None and owner is not None:
             labels, annotations = owner["labels"].texts(), owner["annotations"].texts()
             name = named_queue(self.peer, pod.namespace, labels, annotations)
-        default = f"{pod.namespace}/{DEFAULT}"
-        if name is None and default in self.leads:
-            name = default
+        if name is None and pod.namespace not in self._namespaces:
+            default = default_queue(self.peer, pod.namespace)
+            name = default if default in self._names or default in self.leads else None
         name = self._known(name)
         return pod if name is None else pod_with_fields(pod, queue=name)
 
@@ -99,8 +108,8 @@ class PeerQuotas:
         return group if name == group.queue else evolve(group, queue=name)
 
     def _known(self, name: str | None) -> str | None:
-        if name == DEFAULT and all(each.name != name for each in self.quotas):
-            return None  # the default of an API, which names no queue if none has the name
+        if self.peer == "volcano" and name == DEFAULT_OF_VOLCANO and name not in self._names:
+            return None  # the default of its API, which names no queue if none has the name
         return None if name is None else self.leads.get(name, name)
 
 

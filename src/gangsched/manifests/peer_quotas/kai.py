@@ -3,7 +3,9 @@
 Rules:
   R1  CPUs are in thousandths, memory in megabytes (10**6 bytes) and GPUs in whole or parts;
   R2  a quota or a limit of -1 is none. Without one, a resource that others name is to be borrowed;
-  R3  queues without a parent share the cluster there, so they have a root here.
+  R3  queues without a parent share the cluster there, so they have a root here;
+  R4  a number that is not stated is 0: no quota, a limit of nothing, and no weight. The weight of a
+      queue is that of the first resource that it may use: GPUs, CPUs, memory.
 
 Source: ``pkg/apis/scheduling/v2`` of KAI Scheduler 0.17.
 """
@@ -55,7 +57,7 @@ def _queue(document: Field, drafts: Drafts) -> Draft:
         nominal={},
     )
     resources = spec["resources"]
-    weights: dict[str, float] = {}
+    weights: list[float] = []
     for name, (resource, unit) in _UNITS.items():
         each = resources[name]
         quota = _amount(each["quota"])
@@ -68,16 +70,13 @@ def _queue(document: Field, drafts: Drafts) -> Draft:
         limit = _amount(each["limit"])
         if limit is not None:
             draft.hard[resource] = int(limit * unit)
-        lend = each["lendingLimit"]
-        if lend.given and (amount := _amount(lend)) is not None:
-            draft.lend[resource] = int(amount * unit)
-        if each["overQuotaWeight"].given:
-            weights[name] = float(_amount(each["overQuotaWeight"]) or 0)
-        drafts.note_rest(each, document, "quota", "limit", "overQuotaWeight", "lendingLimit")
+        if limit != 0:
+            weights.append(float(_amount(each["overQuotaWeight"]) or 0))
+        drafts.note_rest(each, document, "quota", "limit", "overQuotaWeight")
     if weights:
-        draft.weight = next(iter(weights.values()))  # that of GPUs, if it is given
-        if len(set(weights.values())) > 1:
-            sentence = f"overQuotaWeight is {draft.weight} for all resources here"
+        draft.weight = weights[0]
+        if len(set(weights)) > 1:
+            sentence = f"overQuotaWeight is {draft.weight:g} for all resources here"
             drafts.note(document, sentence)
     drafts.note_rest(resources, document, *_UNITS)
     drafts.note_rest(spec, document, "displayName", "parentQueue", "resources")

@@ -23,10 +23,8 @@ from gangsched.manifests.selectors import read_label_selector
 from gangsched.options.quota import Quota, ReclaimFrom
 from gangsched.quantity import MILLI
 
-__all__ = ["DEFAULT", "read_kueue"]
+__all__ = ["read_kueue"]
 
-DEFAULT: Final = "default"
-"""The local queue of pods in its namespace that name none."""
 _COHORT: Final = "cohort:"
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _RECLAIM: Final = {
@@ -111,7 +109,7 @@ def _cluster_queue(document: Field, drafts: Drafts) -> Draft:
         reclaim_from=_RECLAIM[preemption["reclaimWithinCohort"].word(tuple(_RECLAIM), "Never")],
     )
     _read_groups(draft, drafts)
-    if preemption["withinClusterQueue"].text() not in ("", "LowerPriority"):
+    if preemption["withinClusterQueue"].text() == "LowerOrNewerEqualPriority":
         path = preemption["withinClusterQueue"].path
         drafts.note(document, f"{path} has no meaning here: priority decides within a queue")
     if preemption["borrowWithinCohort"]["policy"].text("Never") != "Never":

@@ -67,7 +67,11 @@ def _queue(document: Field, drafts: Drafts) -> Draft:
         spec,
         document,
         *("parent", "deserved", "capability", "guarantee", "weight", "reclaimable", "affinity"),
+        "dequeueStrategy",
     )
+    if spec["dequeueStrategy"].text() == "fifo":
+        path = spec["dequeueStrategy"].path
+        drafts.note(document, f"{path} has no meaning here: a smaller gang may pass a larger one")
     return draft
 
 

@@ -74,6 +74,7 @@ def _read(document: Field, drafts: Drafts, read_text: ReadText) -> None:
         if name != "default":
             drafts.note(document, f"the partition {name} is not read")
             continue
+        drafts.note_rest(partition, document, "name", "queues")
         for queue in partition["queues"].elements():
             if queue["name"].name().lower() == _ROOT:
                 _put_resources(drafts.by_name[_ROOT], queue, drafts)
