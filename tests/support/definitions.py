@@ -15,7 +15,7 @@ from typing import Any, Final
 from support.control_plane import Client
 from support.patience import until
 
-__all__ = ["CRDS", "definition", "defined", "remove_definitions"]
+__all__ = ["CRDS", "Object", "defined", "definition", "remove_definitions"]
 
 Object = dict[str, Any]
 
