@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from gangsched.kubernetes import _shell
+from gangsched.kubernetes import _peers
 from gangsched.kubernetes._client import connect
 from support.control_plane import Account, Rule
 from support.definitions import defined, definition
@@ -70,7 +70,7 @@ def gang_in_a_rack(cluster: Cluster) -> None:
 async def test_levels_follow_the_topology_of_kueue_with_the_rights_of_the_chart(
     kueue: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(_shell, "_LOOK_AT_LEVELS", 0.2)
+    monkeypatch.setattr(_peers, "_LOOK_AT_LEVELS", 0.2)
     add_racks(kueue, "a/r1", "b/r1")
     add_topology(kueue, "example/block", "example/rack")
     gang_in_a_rack(kueue)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from attrs import frozen
 
-from gangsched.kubernetes import Serving, _shell
+from gangsched.kubernetes import Serving, _peers
 from gangsched.kubernetes._client import connect
 from support.control_plane import Account
 from support.control_plane.processes import free_ports
@@ -90,7 +90,7 @@ def queued(
     request: pytest.FixtureRequest, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Queued]:
     """A cluster that serves the queues of a project."""
-    monkeypatch.setattr(_shell, "_LOOK_AT_QUOTAS", 0.2)
+    monkeypatch.setattr(_peers, "_LOOK_AT_QUOTAS", 0.2)
     queues: PeerQueues = request.param
     with defined(cluster.plane.admin, *queues.definitions):
         yield Queued(cluster, queues)

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from gangsched.kubernetes import _shell
+from gangsched.kubernetes import _peers
 from gangsched.kubernetes._client import connect
 from gangsched.manifests.peer_quotas import CONFIG_MAPS
 from support.control_plane import Account, Rule
@@ -51,7 +51,7 @@ def why(cluster: Cluster, name: str) -> str:
 async def test_quotas_follow_the_config_map_with_the_rights_of_the_chart(
     limited: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(_shell, "_LOOK_AT_QUOTAS", 0.2)
+    monkeypatch.setattr(_peers, "_LOOK_AT_QUOTAS", 0.2)
     limited.add_nodes(1, gpu=2)
     limited.add_group("g", 2)
     for name in ("g-0", "g-1"):

@@ -1,25 +1,23 @@
 """Quotas that objects of another project state on the API server.
 
 Rules:
-  R1  they are read only if the configuration says so: the other project may count, too;
-  R2  an API that is not served, or has no objects, states no quotas, so that all pods that name a
-      queue are held. One that may not be read, or is malformed, is an error: what is known stays;
-  R3  if they change, the scheduler goes on with others: see ``Scheduler.set_quotas``. It takes them
+  R1  an API that is not served, or has no objects, states no quotas, so that all pods that name a
+      queue are held;
+  R2  if they change, the scheduler goes on with others: see ``Scheduler.set_quotas``. It takes them
       when it reads the cluster state anew, since a queue of the other project may lead elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, Protocol, cast, final
+from typing import Final, Protocol, final
 
 from gangsched.drivers._contract import DrivenScheduler
 from gangsched.events import Effect
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._forwarded import ForwardedCalls
-from gangsched.kubernetes._peer_levels import get_or_none, list_in
-from gangsched.kubernetes._read import mapping_in, text_in
-from gangsched.manifests import Field, Source
+from gangsched.kubernetes._peer_objects import list_at, list_objects
+from gangsched.manifests import Field
 from gangsched.manifests.peer_levels import PeerApi
 from gangsched.manifests.peer_quotas import CONFIG_MAPS, QUOTA_PEERS, PeerQuotas, read_quotas
 from gangsched.manifests.scalars import Value
@@ -89,32 +87,9 @@ def _read_text(text: str, file: str) -> Value:
 
 
 async def _list(api: Api, at: PeerApi) -> list[Field]:
+    path = f"/api/v1/{at.plural}"
     if at.kind == "ConfigMap":  # the right is to list those of a name, and no others
-        path = f"/api/v1/{at.plural}"
         named = [f"{path}?fieldSelector=metadata.name%3D{name}" for name in CONFIG_MAPS]
-        found = [each for query in named for each in await _items(api, query, at) or ()]
+        found = [each for query in named for each in await list_at(api, query, at) or ()]
         return [each for each in found if each["metadata"]["name"].text() in CONFIG_MAPS]
-    if not at.group:
-        return await _items(api, f"/api/v1/{at.plural}", at) or []
-    served = await get_or_none(api, f"/apis/{at.group}")
-    for version in () if served is None else list_in(served, "an APIGroup", "versions"):
-        path = f"/apis/{at.group}/{text_in(mapping_in(version), 'version')}/{at.plural}"
-        items = await _items(api, path, at)
-        if items is not None:
-            return items
-    return []
-
-
-async def _items(api: Api, path: str, at: PeerApi) -> list[Field] | None:
-    """Return the objects of a list; None if it is not served."""
-    listed = await get_or_none(api, path)
-    if listed is None:
-        return None
-    found: list[Field] = []
-    for each in list_in(listed, f"a {at.kind}List", "items"):
-        # an item of a list has no kind of its own, and another place when others come or go
-        root = {**mapping_in(each), "kind": at.kind}
-        name = text_in(mapping_in(root, "metadata"), "name")
-        source = Source(f"{path.partition('?')[0]}/{name}", 1)
-        found.append(Field(source, "", cast("Any", root)))
-    return found
+    return await list_objects(api, at) if at.group else await list_at(api, path, at) or []

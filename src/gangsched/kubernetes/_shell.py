@@ -4,9 +4,7 @@ Rules:
   R1  the scheduler is made when every listing is complete, and lists the cache in its first call.
       A kind that is not listed in time is left out, see ``_can_be_late``: pods that need it are
       held until it is listed, and the others are placed meanwhile;
-  R2  levels of another project are read before anything is watched. If they are others later, the
-      term ends in order, and the replica begins a new one. So are quotas; if they are others
-      later, the scheduler goes on with them;
+  R2  what another project states is read before anything is watched: see ``Peers``;
   R3  PodGroups are watched in every API that serves them, and composite pod groups if they are
       served. APIs are looked for again, because a definition may be installed later;
   R4  at the end: no more decisions, binds under way end, then conditions and events for a moment.
@@ -26,14 +24,12 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Any, Final, final
 
 from attrs import evolve
 
 from gangsched.configuration import Settings, make_scheduler
 from gangsched.configuration.scheduler import objects_scored, releases_gangs, volume_timeout
-from gangsched.drivers._contract import DrivenScheduler
 from gangsched.errors import GangschedError
 from gangsched.events import Bind, Evict
 from gangsched.kubernetes._api import Api, ConnectionLost
@@ -57,14 +53,13 @@ from gangsched.kubernetes._evict import Evictor
 from gangsched.kubernetes._facts import COMPOSITE_KIND, Dialect
 from gangsched.kubernetes._give_way import GiveWay
 from gangsched.kubernetes._group_status import GroupStatusWriter
-from gangsched.kubernetes._looking import keep_looking
 from gangsched.kubernetes._mark_writer import StartMarks
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._objects import ObjectDecoder, Watched, watched_for
 from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._partial import PartialGangs
-from gangsched.kubernetes._peer_levels import UNREAD, list_levels
-from gangsched.kubernetes._peer_quotas import QuotaScheduler, ReplacedQuotas, list_quotas
+from gangsched.kubernetes._peer_objects import cause
+from gangsched.kubernetes._peers import Peers
 from gangsched.kubernetes._recorder import EventRecorder
 from gangsched.kubernetes._reflector import Reflector, Resource
 from gangsched.kubernetes._requests import Pauses, Requests
@@ -74,8 +69,6 @@ from gangsched.kubernetes._transport import BATCH_SECONDS
 from gangsched.kubernetes._unreadable import UnreadableObjects
 from gangsched.kubernetes._volume_waits import WaitsForVolumes
 from gangsched.kubernetes._volume_writer import VolumeWriter
-from gangsched.manifests.peer_levels import PeerLevels
-from gangsched.manifests.peer_quotas import PeerQuotas
 from gangsched.model import GroupKey
 from gangsched.scheduler import Scheduler
 
@@ -83,11 +76,6 @@ __all__ = ["Shell"]
 
 _LOOK_AGAIN: Final = 1.0
 """Seconds after which the API server is asked again which APIs it serves."""
-
-_LOOK_AT_LEVELS: Final = 30.0
-"""Seconds between two looks at the levels of another project."""
-_LOOK_AT_QUOTAS: Final = 10.0
-"""Seconds between two looks at the quotas of another project, whose queues come and go."""
 
 _LATE: Final = 15.0
 """Seconds after which the scheduler begins without the kinds that are not listed yet."""
@@ -128,8 +116,7 @@ class Shell:
     Attributes:
         drained: Set at the end, once nothing that was decided can still be carried out.
         owner: Owns the scheduler, once ``run`` has begun.
-        settings: The configuration, with the levels and quotas of another project once they are
-            read.
+        peers: What another project states.
         troubles: By kind of object, the last problem of its watch; it stays after the watch has
             recovered.
     """
@@ -148,7 +135,7 @@ class Shell:
     ) -> None:
         self._api = api
         self._settings = settings
-        self.settings = settings
+        self.peers: Final = Peers(api, settings)
         self._plugins = tuple(plugins)
         self._factories = factories
         self._measures = measures
@@ -162,13 +149,14 @@ class Shell:
         self._all_synced = asyncio.Event()
         self._binder: Binder | None = None
         self._undiscovered: GangschedError | None = None
-        self._unread_levels: GangschedError | None = None
-        self._unread_quotas: GangschedError | None = None
-        self._replaced: ReplacedQuotas | None = None
-        self._has_other_levels = asyncio.Event()
         self.drained: Final = asyncio.Event()
         self.owner: Owner | None = None
         self.troubles: dict[str, GangschedError] = {}
+
+    @property
+    def settings(self) -> Settings:
+        """The configuration, with the levels and quotas of another project once they are read."""
+        return self.peers.settings
 
     def problems(self) -> list[str]:
         """Return why it is not ready: the resources that are not listed yet, and why.
@@ -179,16 +167,12 @@ class Shell:
             return []
         kinds: dict[str, list[str]] = {}
         for kind in self.waiting():
-            kinds.setdefault(_cause(self.troubles.get(kind)), []).append(kind)
+            kinds.setdefault(cause(self.troubles.get(kind)), []).append(kind)
         found = [f"{', '.join(named)} are not listed yet{why}" for why, named in kinds.items()]
-        if self._unread_levels is not None:
-            why = _cause(self._unread_levels)
-            return [f"the levels of {self._settings.levels_from} are not read{why}"]
-        if self._unread_quotas is not None:
-            why = _cause(self._unread_quotas)
-            return [f"the quotas of {self._settings.quotas_from} are not read{why}"]
+        if self.peers.problem:
+            return [self.peers.problem]
         if self._undiscovered is not None:
-            return [f"which APIs are served is not known{_cause(self._undiscovered)}"]
+            return [f"which APIs are served is not known{cause(self._undiscovered)}"]
         return found or ["not scheduling yet"]
 
     def waiting(self) -> list[str]:
@@ -230,7 +214,7 @@ class Shell:
         )
         unreadable.report_to(events, status)
         tasks = Tasks()
-        stop = self.ending(tasks, stop)
+        stop = self.peers.ending(tasks, stop)
         try:
             reflecting = self._reflect(tasks, owner, requests.pauses(), pace=BATCH_SECONDS)
             if not await tasks.until(reflecting, stop):
@@ -245,24 +229,6 @@ class Shell:
             unreadable.close()
             if self._binder is None or not self._binder.unanswered:
                 self.drained.set()
-
-    def ending(self, tasks: Tasks, stop: asyncio.Event) -> asyncio.Event:
-        """Return what is set with *stop*, or when another project has stated other levels."""
-        if not self._settings.levels_from:
-            return stop
-        ends = asyncio.Event()
-
-        async def follow() -> None:
-            either = [asyncio.create_task(e.wait()) for e in (stop, self._has_other_levels)]
-            try:
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-                ends.set()
-                await asyncio.Event().wait()  # the end of a task would end what runs
-            finally:
-                await end(*either)
-
-        tasks.start(follow())
-        return ends
 
     @property
     def reads_budgets(self) -> bool:
@@ -391,7 +357,7 @@ class Shell:
         waits = WaitsForVolumes(
             WithoutEchoes(
                 logged(
-                    self.with_quotas(self._measures.watch(scheduler)),
+                    self.peers.with_quotas(self._measures.watch(scheduler)),
                     owner.cache.cluster,
                     owner.cache.group_of,
                 ),
@@ -440,8 +406,7 @@ class Shell:
         self, tasks: Tasks, owner: Owner, pauses: Pauses, *, pace: float = 0.0
     ) -> None:
         """Start to watch everything; *pace* is that of the watch of pods."""
-        await self._read_levels(tasks, owner)
-        await self._read_quotas(tasks, owner)
+        await self.peers.read(tasks, owner)
         answered: dict[str, list[Dialect]] = {}
         while True:
             try:
@@ -469,105 +434,10 @@ class Shell:
 
         tasks.start(watch_dialects(self._api, dialects, changed, on_problem=_not_looked))
 
-    async def _read_levels(self, tasks: Tasks, owner: Owner) -> None:
-        """Read the levels that another project states, if the configuration says so."""
-        peer = self._settings.levels_from
-        if not peer:
-            return
-        while True:
-            try:
-                found = await list_levels(self._api, peer)
-                break
-            except UNREAD as error:
-                if _cause(error) != _cause(self._unread_levels):
-                    _log.warning("the levels of %s are not read: %s", peer, error)
-                self._unread_levels = error
-                await asyncio.sleep(_LOOK_AGAIN)
-        self._unread_levels = None
-        owner.cache.levels = found
-        self.settings = evolve(self.settings, levels=found.levels, levels_from="")
-        topologies = found.levels.topologies
-        log = _log.info if topologies else _log.warning
-        log("levels of %s: %s", peer, " and ".join(map(", ".join, topologies)) or "none")
-
-        async def changed(now: PeerLevels) -> None:
-            if (now.levels, now.names) == (found.levels, found.names):
-                for event in owner.cache.relabel(now):
-                    owner.tell(event)
-            elif not self._has_other_levels.is_set():
-                _log.warning("the levels of %s are others now: the scheduler begins again", peer)
-                self._has_other_levels.set()
-
-        def not_looked(error: GangschedError) -> None:
-            _log.warning("the levels of %s are not read: %s", peer, error)
-
-        looks = keep_looking(
-            *(partial(list_levels, self._api, peer), found, changed),
-            errors=UNREAD,
-            interval=_LOOK_AT_LEVELS,
-            on_problem=not_looked,
-        )
-        tasks.start(looks)
-
-    async def _read_quotas(self, tasks: Tasks, owner: Owner) -> None:
-        """Read the quotas that another project states, if the configuration says so."""
-        peer = self._settings.quotas_from
-        if not peer:
-            return
-        while True:
-            try:
-                found = await list_quotas(self._api, peer)
-                break
-            except UNREAD as error:
-                if _cause(error) != _cause(self._unread_quotas):
-                    _log.warning("the quotas of %s are not read: %s", peer, error)
-                self._unread_quotas = error
-                await asyncio.sleep(_LOOK_AGAIN)
-        self._unread_quotas = None
-        self._take_quotas(owner, found)
-
-        async def changed(now: PeerQuotas) -> None:
-            self._take_quotas(owner, now)
-
-        def not_looked(error: GangschedError) -> None:
-            _log.warning("the quotas of %s are not read: %s", peer, error)
-
-        looks = keep_looking(
-            *(partial(list_quotas, self._api, peer), found, changed),
-            errors=UNREAD,
-            interval=_LOOK_AT_QUOTAS,
-            on_problem=not_looked,
-        )
-        tasks.start(looks)
-
-    def _take_quotas(self, owner: Owner, found: PeerQuotas) -> None:
-        """Give the scheduler the quotas of another project, and pods their queues."""
-        known = owner.cache.quotas
-        for note in found.notes:
-            if note not in known.notes:
-                _log.warning("%s", note)
-        if (found.quotas, found.leads) == (known.quotas, known.leads):
-            owner.cache.quotas = found
-            return
-        _log.info("quotas of %s: %s", found.peer, ", ".join(each.name for each in found.quotas))
-        self.settings = evolve(self.settings, quotas=found.quotas, quotas_from="")
-        owner.cache.requeue(found)
-        if self._replaced is not None:
-            self._replaced.next = found.quotas
-        if owner.driver is not None:
-            owner.driver.rebuild()
-
-    def with_quotas(self, scheduler: QuotaScheduler) -> DrivenScheduler:
-        """Return a scheduler that takes the quotas of another project when they change."""
-        if not self._settings.quotas_from:
-            return scheduler
-        self._replaced = ReplacedQuotas(scheduler)
-        return self._replaced
-
     def _is_not_discovered(self, error: GangschedError) -> None:
         """Note, and log once, why it is not known which APIs are served."""
-        if _cause(error) != _cause(self._undiscovered):
-            _log.warning("which APIs are served is not known%s", _cause(error))
+        if cause(error) != cause(self._undiscovered):
+            _log.warning("which APIs are served is not known%s", cause(error))
         self._undiscovered = error
 
     def _watch_groups(self, tasks: Tasks, owner: Owner, dialects: Iterable[Dialect]) -> None:
@@ -689,12 +559,3 @@ class Shell:
 
 def _not_looked(error: GangschedError) -> None:
     _log.warning("which APIs are served is not known: %s", error)
-
-
-def _cause(trouble: GangschedError | None) -> str:
-    """Return why a kind is not listed, after a colon; without the path of its watch."""
-    if trouble is None:
-        return ""
-    if isinstance(trouble, ConnectionLost):
-        return f": no answer: {trouble.problem}"
-    return f": {trouble}"

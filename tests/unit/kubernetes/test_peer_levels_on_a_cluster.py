@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from attrs import evolve
 
-from gangsched.kubernetes import _shell
+from gangsched.kubernetes import _peers
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.memory_api import Fault, MemoryApi, refused
 from support.memory_cluster import all_bound, scheduled
@@ -24,8 +24,8 @@ OF_VOLCANO: Final = evolve(ALONE, levels_from="volcano")
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_shell, "_LOOK_AT_LEVELS", 0.05)
-    monkeypatch.setattr(_shell, "_LOOK_AGAIN", 0.05)
+    monkeypatch.setattr(_peers, "_LOOK_AT_LEVELS", 0.05)
+    monkeypatch.setattr(_peers, "_AGAIN", 0.05)
 
 
 def topology(api: MemoryApi, *labels: str, name: str = "t") -> None:

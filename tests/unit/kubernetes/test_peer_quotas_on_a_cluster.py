@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from attrs import evolve
 
-from gangsched.kubernetes import _shell
+from gangsched.kubernetes import _peers
 from support.cluster_objects import NODES, PODS, node_json, pod_json, put_gang
 from support.extender_client import extending
 from support.memory_api import Fault, MemoryApi, refused
@@ -28,8 +28,8 @@ OF_KUEUE: Final = evolve(ALONE, quotas_from="kueue")
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_shell, "_LOOK_AT_QUOTAS", 0.05)
-    monkeypatch.setattr(_shell, "_LOOK_AGAIN", 0.05)
+    monkeypatch.setattr(_peers, "_LOOK_AT_QUOTAS", 0.05)
+    monkeypatch.setattr(_peers, "_AGAIN", 0.05)
 
 
 def cluster_queue(api: MemoryApi, name: str, gpus: int, **spec: Any) -> None:

@@ -140,7 +140,7 @@ class ExtenderTerm:
             may_write=self.may_write,
         )
         tasks = Tasks()
-        stop = watches.ending(tasks, stop)
+        stop = watches.peers.ending(tasks, stop)
         try:
             if await watches.list_all(tasks, owner, stop):
                 self.settings = watches.settings
@@ -224,8 +224,9 @@ class ExtenderTerm:
         )
         nominator = Nominator(requests, cache, workers=settings.client.bind_connections)
         desk = self._desk(requests, owner, nominator, effects, partial)
+        watched = self.measures.watch(scheduler)
         driver = owner.begin(
-            WithoutEchoes(watches.with_quotas(self.measures.watch(scheduler)), cache.cluster),
+            WithoutEchoes(watches.peers.with_quotas(watched), cache.cluster),
             bind=desk,
             evict=restarts.before(evictor),
             effects=effects,
