@@ -92,7 +92,7 @@ _CORE: Final = _tower(
 FACADE: Final = ""
 
 HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
-    _each("errors _version _facade values values.text values.seconds"),
+    _each("errors _version _facade values values.hints values.text values.seconds"),
     _each("quantity"),
     _each("resources"),
     _each("values.fields values.reprs"),

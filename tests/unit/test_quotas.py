@@ -727,11 +727,15 @@ def named(name: str, **more: Any) -> dict[str, Any]:
 def test_quotas_that_make_up_no_tree_are_refused_with_a_path(
     rows: list[dict[str, Any]], path: str, said: str
 ) -> None:
-    with pytest.raises(InvalidValueError, match=rf"^quotas{path} must be .*{said}"):
+    sentence = rf"^quotas{path} must be .*{said}"
+    with pytest.raises(InvalidValueError, match=sentence):
         read_settings({"quotas": rows})
     quotas = [Quota(**{FIELDS.get(name, name): of for name, of in row.items()}) for row in rows]
-    with pytest.raises(InvalidValueError, match=r"parent|namespaces"):
+    with pytest.raises(InvalidValueError, match=sentence):
         presets.gang(InMemoryCluster(), quotas=quotas)
+    scheduler = presets.gang(InMemoryCluster())
+    with pytest.raises(InvalidValueError, match=sentence):
+        scheduler.set_quotas(quotas, now=0.0)
 
 
 def test_namespace_may_have_several_caps_beside_its_queue() -> None:

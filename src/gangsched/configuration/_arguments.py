@@ -15,7 +15,6 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from attrs import fields
 
-from gangsched.configuration._unknown import hint
 from gangsched.configuration.scoring import read_scoring_strategy
 from gangsched.configuration.settings import ProfileSettings
 from gangsched.configuration.spread import read_default_constraints
@@ -23,6 +22,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.model import TopologySpreadConstraint
 from gangsched.plugins import NodeResources
 from gangsched.values.fields import check_positive
+from gangsched.values.hints import hint
 
 __all__ = ["Arguments", "argument_name"]
 

@@ -25,7 +25,6 @@ from attrs import evolve
 from gangsched import presets
 from gangsched.cluster_objects import ClusterObject
 from gangsched.configuration._arguments import Arguments
-from gangsched.configuration._unknown import hint
 from gangsched.configuration.settings import ProfileSettings, Settings
 from gangsched.coscheduling import Coscheduling, WhenBindFails
 from gangsched.errors import InvalidValueError
@@ -45,6 +44,7 @@ from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 from gangsched.run_times import RunTimes
 from gangsched.scheduler import Scheduler
+from gangsched.values.hints import hint
 
 __all__ = [
     "check_settings",

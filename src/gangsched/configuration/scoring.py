@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from gangsched.configuration._unknown import hint
 from gangsched.errors import InvalidValueError
 from gangsched.plugins import NodeResources, NodeResourcesFit, ScoringStrategy, Strategy
+from gangsched.values.hints import hint
 
 __all__ = ["DEFAULT_STRATEGY", "read_scoring_strategy"]
 

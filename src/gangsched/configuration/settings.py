@@ -27,16 +27,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, cast, final
 
 from attrs import field, frozen
 
-from gangsched.configuration._unknown import hint
 from gangsched.errors import InvalidValueError
 from gangsched.options.levels import NO_LEVELS, Levels, as_levels
 from gangsched.options.quota import Quota, ReclaimFrom, as_quotas
 from gangsched.resources import Resources
+from gangsched.values.hints import hint
 from gangsched.values.seconds import format_duration
 
 __all__ = [
@@ -267,19 +267,12 @@ def _ignored(root: _Mapping) -> dict[str, bool]:
 
 
 def _quotas(given: list[_Mapping]) -> tuple[Quota, ...]:
-    found: dict[str, Quota] = {}
+    found: list[Quota] = []
     for each in given:
         each.only(*_QUOTA)
-        name = each.name("name", "")
-        if name in found:
-            raise InvalidValueError(each.path("name"), name, "a name that no other quota has")
-        found[name] = _quota(name, each)
+        found.append(_quota(each.name("name", ""), each))
         each.close()
-    at = dict(zip(found, given, strict=True))
-    for quota in found.values():
-        _check_parent(quota, found, at)
-    _check_namespaces(found.values(), at)
-    return as_quotas(found.values())
+    return as_quotas(found)
 
 
 def _quota(name: str, each: _Mapping) -> Quota:
@@ -310,46 +303,6 @@ def _quota(name: str, each: _Mapping) -> Quota:
             " namespaces without nominal, parent or weight"
         )
         raise InvalidValueError(each.path("hard"), hard or None, expected) from error
-
-
-def _check_parent(quota: Quota, by_name: Mapping[str, Quota], at: Mapping[str, _Mapping]) -> None:
-    """Refuse a parent that is missing, has namespaces, or is below the quota."""
-    if quota.parent is None:
-        return
-    path = at[quota.name].path("parent")
-    if quota.parent not in by_name:
-        expected = f"the name of a quota{hint(quota.parent, by_name)}"
-        raise InvalidValueError(path, quota.parent, expected)
-    above = list(_above(quota, by_name))
-    if quota.name in above:
-        circle = " < ".join((quota.name, *above))
-        raise InvalidValueError(path, quota.parent, f"no quota below it: {circle}")
-    namespaces = [*by_name[quota.parent].namespaces]
-    if namespaces:
-        expected = f"empty, as it is the parent of {quota.name}: pods are in queues below it"
-        raise InvalidValueError(at[quota.parent].path("namespaces"), namespaces, expected)
-
-
-def _above(quota: Quota, by_name: Mapping[str, Quota]) -> Iterator[str]:
-    """Yield the names of the quotas above one, of a circle each once."""
-    found: dict[str, None] = {}
-    parent = quota.parent
-    while parent is not None and parent in by_name and parent not in found:
-        found[parent] = None
-        yield parent
-        parent = by_name[parent].parent
-
-
-def _check_namespaces(quotas: Iterable[Quota], at: Mapping[str, _Mapping]) -> None:
-    """Refuse a namespace that has two queues."""
-    queue_of: dict[str, str] = {}
-    for quota in quotas:
-        for place, namespace in enumerate(quota.namespaces if quota.is_queue else ()):
-            other = queue_of.setdefault(namespace, quota.name)
-            if other != quota.name:
-                path = f"{at[quota.name].path('namespaces')}[{place}]"
-                expected = f"a namespace that no other queue has: {other} has it"
-                raise InvalidValueError(path, namespace, expected)
 
 
 def _leader_election(given: _Mapping) -> LeaderElection:

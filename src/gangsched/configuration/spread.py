@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from gangsched.configuration._unknown import hint
 from gangsched.constraints import NodeInclusionPolicy, TopologySpreadConstraint
 from gangsched.errors import InvalidValueError
+from gangsched.values.hints import hint
 
 __all__ = ["read_default_constraints"]
 

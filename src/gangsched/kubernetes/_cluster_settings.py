@@ -15,13 +15,13 @@ from difflib import get_close_matches
 from typing import Final
 
 from gangsched.configuration import Settings
-from gangsched.configuration._unknown import hint
 from gangsched.errors import InvalidValueError
 from gangsched.manifests.group_fields import CORE, DIALECTS, HELD_IN_PART
 from gangsched.manifests.pod_annotations import HELD_ANNOTATIONS
 from gangsched.manifests.pod_fields import HELD_WITHIN, POD_FIELDS, Treatment
 from gangsched.options.quota import Quota
 from gangsched.resources import NOTHING
+from gangsched.values.hints import hint
 
 __all__ = ["check_cluster_settings", "check_ignored_name"]
 

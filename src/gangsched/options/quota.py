@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn, final
 
 from attrs import Attribute, field, frozen
@@ -24,6 +24,7 @@ from gangsched.values.fields import (
     check_text,
     refuse_choice,
 )
+from gangsched.values.hints import hint
 from gangsched.values.reprs import pretty_repr, short_repr
 
 __all__ = ["EXCEEDED", "TOO_LARGE", "Quota", "ReclaimFrom", "as_quotas"]
@@ -141,51 +142,61 @@ class Quota:
 
 
 def as_quotas(given: Iterable[Quota]) -> tuple[Quota, ...]:
-    """Return quotas, which make up trees.
+    """Return quotas, which make up trees. O(quotas x depth).
 
     Raises:
         InvalidValueError: An item is not a quota, two have one name, a parent is missing or has
-            namespaces, parents form a circle, or a namespace has two queues.
+            namespaces, parents form a circle, or a namespace has two queues. The error has the path
+            of what is wrong, such as ``quotas[1].parent``.
     """
-    expected = "a sequence of Quotas with different names"
+    expected = "a sequence of Quotas"
     try:
         found = tuple(given)
     except TypeError:
         raise InvalidValueError("quotas", given, expected) from None
     if not all(isinstance(each, Quota) for each in found):
         raise InvalidValueError("quotas", given, expected)
-    if len({each.name for each in found}) < len(found):
-        raise InvalidValueError("quotas", [each.name for each in found], expected)
-    _check_tree({each.name: each for each in found})
+    places: dict[str, int] = {}
+    for place, quota in enumerate(found):
+        if places.setdefault(quota.name, place) != place:
+            name = f"quotas[{place}].name"
+            raise InvalidValueError(name, quota.name, "a name that no other quota has")
+    for quota in found:
+        _check_path(quota, found, places)
     _check_one_queue_each(found)
     return found
 
 
-def _check_tree(by_name: Mapping[str, Quota]) -> None:
-    for quota in by_name.values():
-        above: list[str] = [quota.name]
-        while True:
-            parent: Any = by_name[above[-1]].parent
-            if parent is None:
-                break
-            if parent not in by_name:
-                expected = f"the name of a quota: it is the parent of {above[-1]}"
-                raise InvalidValueError("parent", parent, expected)
-            if parent in above:
-                raise InvalidValueError("parent", parent, f"no circle: {' < '.join(above)}")
-            above.append(parent)
-        if quota.parent is not None and by_name[quota.parent].namespaces:
-            expected = f"no namespaces: {quota.parent} is the parent of {quota.name}"
-            raise InvalidValueError("namespaces", by_name[quota.parent].namespaces, expected)
+def _check_path(quota: Quota, quotas: Sequence[Quota], places: Mapping[str, int]) -> None:
+    """Refuse a parent that is missing, is below the quota, or has namespaces."""
+    if quota.parent is None:
+        return
+    path = f"quotas[{places[quota.name]}].parent"
+    if quota.parent not in places:
+        expected = f"the name of a quota{hint(quota.parent, places)}"
+        raise InvalidValueError(path, quota.parent, expected)
+    above: list[str] = []
+    parent: str | None = quota.parent
+    while parent is not None and parent in places and parent not in above:
+        above.append(parent)
+        parent = quotas[places[parent]].parent
+    if quota.name in above:
+        circle = " < ".join((quota.name, *above))
+        raise InvalidValueError(path, quota.parent, f"no quota below it: {circle}")
+    namespaces = [*quotas[places[quota.parent]].namespaces]
+    if namespaces:
+        path = f"quotas[{places[quota.parent]}].namespaces"
+        expected = f"empty, as it is the parent of {quota.name}: pods are in queues below it"
+        raise InvalidValueError(path, namespaces, expected)
 
 
 def _check_one_queue_each(quotas: Iterable[Quota]) -> None:
-    queue_of: dict[str, Quota] = {}
-    for quota in quotas:
-        for namespace in dict.fromkeys(quota.namespaces) if quota.is_queue else ():
-            other = queue_of.setdefault(namespace, quota)
-            if other is not quota:
-                expected = f"one queue for the namespace {namespace!r}: {other.name} is another"
-                raise InvalidValueError(
-                    "namespaces", quota.namespaces, f"{expected} than {quota.name}"
-                )
+    """Refuse a namespace that has two queues."""
+    queue_of: dict[str, str] = {}
+    for place, quota in enumerate(quotas):
+        for n, namespace in enumerate(quota.namespaces if quota.is_queue else ()):
+            other = queue_of.setdefault(namespace, quota.name)
+            if other != quota.name:
+                path = f"quotas[{place}].namespaces[{n}]"
+                expected = f"a namespace that no other queue has: {other} has it"
+                raise InvalidValueError(path, namespace, expected)

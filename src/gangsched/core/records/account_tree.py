@@ -35,7 +35,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias, final
 
 from gangsched.errors import InternalError
-from gangsched.options.quota import EXCEEDED, TOO_LARGE, Quota, as_quotas
+from gangsched.options.quota import EXCEEDED, TOO_LARGE, Quota
 from gangsched.resources import Resources
 
 __all__ = ["Account", "AccountTree", "Share"]
@@ -220,20 +220,16 @@ class AccountTree:
     """The accounts of some quotas.
 
     Args:
-        quotas: The quotas, whose names differ.
+        quotas: The quotas, which make up trees: see ``as_quotas``.
         history: The half-life of what accounts remember, in seconds; None for no memory.
 
     Attributes:
         by_name: The accounts.
         has_queues: Whether there is a queue.
         now: The current instant, with history.
-
-    Raises:
-        InvalidValueError: The quotas make up no trees; see ``as_quotas``.
     """
 
     def __init__(self, quotas: Iterable[Quota] = (), history: float | None = None) -> None:
-        quotas = as_quotas(quotas)
         self.history: float | None = history
         self.now: float = -math.inf
         self.by_name: dict[str, Account] = {

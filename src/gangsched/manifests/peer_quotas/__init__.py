@@ -16,7 +16,6 @@ from typing import Final, final
 
 from attrs import evolve, field, frozen
 
-from gangsched.errors import InvalidValueError
 from gangsched.manifests.fields import Field
 from gangsched.manifests.peer_levels import PeerApi
 from gangsched.manifests.peer_quotas.kai import read_kai
@@ -27,7 +26,7 @@ from gangsched.manifests.peer_quotas.volcano import read_volcano
 from gangsched.manifests.peer_quotas.yunikorn import CONFIG_MAPS, ReadText, read_yunikorn
 from gangsched.model import Pod, PodGroup
 from gangsched.model._pod_copy import pod_with_fields
-from gangsched.options.quota import Quota, as_quotas
+from gangsched.options.quota import Quota
 
 __all__ = ["CONFIG_MAPS", "QUOTA_PEERS", "PeerQuotas", "is_quota_object", "read_quotas"]
 
@@ -134,10 +133,6 @@ def read_quotas(peer: str, objects: Iterable[Field], read_text: ReadText) -> Pee
         quotas, notes = _READERS[peer](found)
     if not any(quota.is_queue for quota in quotas):
         quotas = (*quotas, Quota(name=f"{peer}:none", nominal={}))
-    try:
-        as_quotas(quotas)
-    except InvalidValueError as error:  # a parent with a namespace, or the like
-        raise found[0].refuse_as(error) from error
     return PeerQuotas(peer, quotas, leads, notes)
 
 
