@@ -221,6 +221,8 @@ def _waiting(shell: Shell) -> tuple[str, ...]:
 
 
 def _not_listed(shell: Shell) -> NotListedError:
+    if shell.peers.problem:  # nothing is listed before these are read
+        return NotListedError(("pods and groups",), shell.peers.problem)
     kinds = _waiting(shell)
     said = [str(problem) for kind, problem in shell.troubles.items() if kind in kinds]
     return NotListedError(kinds, said[0] if said else "no answer in time")

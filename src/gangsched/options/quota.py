@@ -27,10 +27,22 @@ from gangsched.values.fields import (
 from gangsched.values.hints import hint
 from gangsched.values.reprs import pretty_repr, short_repr
 
-__all__ = ["EXCEEDED", "TOO_LARGE", "Quota", "ReclaimFrom", "as_quotas"]
+__all__ = [
+    "EXCEEDED",
+    "NO_QUEUE",
+    "PARENT_QUEUE",
+    "TOO_LARGE",
+    "Quota",
+    "ReclaimFrom",
+    "as_quotas",
+]
 
 EXCEEDED: Final = "exceeded quota "
 """How the reason of a group begins that waits for a quota, as in Kubernetes."""
+NO_QUEUE: Final = "queue {} does not exist"
+"""The reason of a group that names a queue which does not exist."""
+PARENT_QUEUE: Final = "queue {} has queues below it"
+"""The reason of a group that names a queue which is a parent."""
 TOO_LARGE: Final = "; it is more than the whole quota"
 """How the reason of a group ends that no end of another group would help."""
 

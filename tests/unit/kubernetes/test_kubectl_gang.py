@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -676,3 +677,16 @@ def test_right_that_is_missing_is_named(
     said = fails("get")
     assert "not listed: Pod" in said
     assert "cannot list pods" in said or "no list" in said
+
+
+def test_quotas_of_another_project_that_may_not_be_read_are_named(
+    api: MemoryApi, fails: Kubectl, tmp_path: Path
+) -> None:
+    api.served |= {"scheduling.run.ai/v2"}
+    path = "/apis/scheduling.run.ai/v2/queues"
+    api.fault = lambda _method, asked: refused(403, "no right") if asked == path else None
+    config = tmp_path / "config.yaml"
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    config.write_text(f"{head}quotas: {{from: kai}}\n", "utf-8")
+    said = fails("quotas", "--config", str(config))
+    assert f"the quotas of kai are not read: GET {path}: status 403: no right" in said

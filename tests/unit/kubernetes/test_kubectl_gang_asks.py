@@ -854,6 +854,13 @@ def gang(api: MemoryApi, name: str, size: int, minimum: object = None, **pod: An
         api.put(PODS, found)
 
 
+def queued_gang(api: MemoryApi, name: str, queue: str) -> None:
+    """Add a pod as a gang of its own that names a queue."""
+    found = pod_json(f"{name}-0")
+    found["metadata"]["labels"] = {NAME: name, MINIMUM: "1", "gangsched.io/queue": queue}
+    api.put(PODS, found)
+
+
 def configured(**more: Any) -> Settings:
     return evolve(read_settings(more), leader_election=ALONE.leader_election)
 
@@ -981,6 +988,33 @@ async def test_gang_that_waits_for_a_quota_is_not_said_to_start(
         answer = await asking.until("more than the whole quota", "why", "third")
         helps = "the quota team-a is raised, or the gang requests less"
         assert f"what would help: {helps}\n" in answer
+
+
+@on_a_loop
+async def test_gang_in_a_wrong_queue_is_told_what_helps(bare: Server, serving: Serving) -> None:
+    quotas = [{"name": "org"}, {"name": "team", "parent": "org", "nominal": {"cpu": 1}}]
+    for name, queue in (("lost", "lab"), ("above", "org")):
+        queued_gang(bare, name, queue)
+    async with serving(configured(quotas=quotas)) as asking:
+        answer = await asking.until("queue lab does not exist", "why", "lost")
+        helps = "a queue lab is made, or the pods name one that exists"
+        assert f"what would help: {helps}\n" in answer
+        answer = await asking.until("queue org has queues below it", "why", "above")
+        assert "what would help: the pods name a queue below it\n" in answer
+
+
+@on_a_loop
+async def test_gang_in_a_queue_of_another_project_that_is_closed_is_told_why(
+    bare: Server, serving: Serving
+) -> None:
+    bare.served |= {"scheduling.volcano.sh/v1beta1"}
+    closed = {"metadata": {"name": "team"}, "spec": {}, "status": {"state": "Closed"}}
+    bare.put("/apis/scheduling.volcano.sh/v1beta1/queues", closed)
+    queued_gang(bare, "g", "team")
+    async with serving(configured(quotas={"from": "volcano"})) as asking:
+        answer = await asking.until("queue team does not exist", "why", "g")
+    helps = "the pods name another queue, since those of team are held: status.state is Closed"
+    assert f"what would help: {helps}\n" in answer
 
 
 @on_a_loop

@@ -35,7 +35,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias, final
 
 from gangsched.errors import InternalError
-from gangsched.options.quota import EXCEEDED, TOO_LARGE, Quota
+from gangsched.options.quota import EXCEEDED, NO_QUEUE, PARENT_QUEUE, TOO_LARGE, Quota
 from gangsched.resources import Resources
 
 __all__ = ["Account", "AccountTree", "Share"]
@@ -311,8 +311,8 @@ class AccountTree:
             return ""
         account = self.by_name.get(queue)
         if account is None:
-            return f"queue {queue} does not exist"
-        return f"queue {queue} has queues below it" if account.children else ""
+            return NO_QUEUE.format(queue)
+        return PARENT_QUEUE.format(queue) if account.children else ""
 
     def exceeded(self, changes: Mapping[Account, Mapping[str, int]]) -> str:
         """Return why changes may not be charged together; ``""`` if they may.

@@ -18,6 +18,7 @@ from attrs import evolve, field, frozen
 
 from gangsched.manifests.fields import Field
 from gangsched.manifests.peer_levels import PeerApi
+from gangsched.manifests.peer_quotas._draft import Drafts
 from gangsched.manifests.peer_quotas.kai import read_kai
 from gangsched.manifests.peer_quotas.koordinator import read_koordinator
 from gangsched.manifests.peer_quotas.kueue import read_kueue
@@ -47,7 +48,7 @@ QUOTA_PEERS: Final[Mapping[str, tuple[PeerApi, ...]]] = {
 }
 """The objects that state the quotas of each project, by the word of the configuration."""
 
-_Reader = Callable[[Iterable[Field]], tuple[tuple[Quota, ...], tuple[str, ...]]]
+_Reader = Callable[[Iterable[Field]], Drafts]
 _READERS: Final[Mapping[str, _Reader]] = {
     "kai": read_kai,
     "volcano": read_volcano,
@@ -65,12 +66,14 @@ class PeerQuotas:
         quotas: The quotas.
         leads: The quota that a local queue of Kueue leads to, by namespace and name.
         notes: Sentences about what has no meaning here.
+        held: By the name of a queue that does not exist here though its project has it, why.
     """
 
     peer: str = ""
     quotas: tuple[Quota, ...] = ()
     leads: Mapping[str, str] = field(factory=dict[str, str])
     notes: tuple[str, ...] = ()
+    held: Mapping[str, str] = field(factory=dict[str, str])
     _names: frozenset[str] = field(init=False, repr=False, eq=False)
     _namespaces: frozenset[str] = field(init=False, repr=False, eq=False)
 
@@ -124,16 +127,17 @@ def read_quotas(peer: str, objects: Iterable[Field], read_text: ReadText) -> Pee
     Raises:
         ManifestError: A field is malformed.
     """
-    found, leads = list(objects), dict[str, str]()
+    leads: dict[str, str] = {}
     if peer == "kueue":
-        quotas, leads, notes = read_kueue(found)
+        drafts, leads = read_kueue(objects)
     elif peer == "yunikorn":
-        quotas, notes = read_yunikorn(found, read_text)
+        drafts = read_yunikorn(objects, read_text)
     else:
-        quotas, notes = _READERS[peer](found)
+        drafts = _READERS[peer](objects)
+    quotas = drafts.quotas()
     if not any(quota.is_queue for quota in quotas):
         quotas = (*quotas, Quota(name=f"{peer}:none", nominal={}))
-    return PeerQuotas(peer, quotas, leads, notes)
+    return PeerQuotas(peer, quotas, leads, tuple(drafts.notes), drafts.held)
 
 
 def is_quota_object(peer: str, group: str, kind: str, name: str) -> bool:

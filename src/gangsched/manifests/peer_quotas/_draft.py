@@ -80,11 +80,18 @@ class Draft:
 
 @final
 class Drafts:
-    """The queues of a project while they are read, with the notes about them."""
+    """The queues of a project while they are read.
+
+    Attributes:
+        by_name: The queues.
+        notes: Sentences about what has no meaning here.
+        held: By the name of a queue that is left out, why.
+    """
 
     def __init__(self) -> None:
         self.by_name: dict[str, Draft] = {}
         self.notes: list[str] = []
+        self.held: dict[str, str] = {}
 
     def note(self, document: Field, sentence: str) -> None:
         """Add a sentence about an object."""
@@ -110,8 +117,12 @@ class Drafts:
 
     def leave_out(self, name: str, why: str) -> None:
         """Leave out a queue, so that its pods are held."""
-        draft = self.by_name.pop(name)
-        self.note(draft.document, f"{why}, so the pods of its queue are held")
+        self.hold(name, self.by_name.pop(name).document, why)
+
+    def hold(self, name: str, document: Field, why: str) -> None:
+        """Hold the pods that name a queue."""
+        self.held[name] = why
+        self.note(document, f"{why}, so the pods of its queue are held")
 
     def leave_out_lost(self) -> None:
         """Leave out the queues of which a parent is missing, or below itself. O(queues x depth)."""

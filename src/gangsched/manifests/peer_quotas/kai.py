@@ -19,7 +19,6 @@ from typing import Final
 from gangsched.manifests.fields import Field
 from gangsched.manifests.peer_quotas._draft import Draft, Drafts
 from gangsched.manifests.scalars import Number
-from gangsched.options.quota import Quota
 from gangsched.quantity import MILLI
 
 __all__ = ["read_kai"]
@@ -33,8 +32,8 @@ _UNITS: Final = {
 """The name of each resource, and how many thousandths a unit of it is."""
 
 
-def read_kai(objects: Iterable[Field]) -> tuple[tuple[Quota, ...], tuple[str, ...]]:
-    """Return the quotas, and notes.
+def read_kai(objects: Iterable[Field]) -> Drafts:
+    """Return the queues.
 
     Raises:
         ManifestError: A field is malformed.
@@ -45,7 +44,7 @@ def read_kai(objects: Iterable[Field]) -> tuple[tuple[Quota, ...], tuple[str, ..
         drafts.put(_queue(document, drafts))
     drafts.leave_out_lost()
     drafts.subtract_children()
-    return drafts.quotas(), tuple(drafts.notes)
+    return drafts
 
 
 def _queue(document: Field, drafts: Drafts) -> Draft:

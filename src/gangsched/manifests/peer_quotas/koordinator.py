@@ -20,7 +20,6 @@ from typing import Final
 
 from gangsched.manifests.fields import Field
 from gangsched.manifests.peer_quotas._draft import Draft, Drafts
-from gangsched.options.quota import Quota
 from gangsched.quantity import MILLI
 
 __all__ = ["DEFAULT_QUOTA", "PREFIX", "read_koordinator"]
@@ -33,8 +32,8 @@ DEFAULT_QUOTA: Final = "koordinator-default-quota"
 """The quota of pods that are in no other."""
 
 
-def read_koordinator(objects: Iterable[Field]) -> tuple[tuple[Quota, ...], tuple[str, ...]]:
-    """Return the quotas, and notes.
+def read_koordinator(objects: Iterable[Field]) -> Drafts:
+    """Return the queues.
 
     Raises:
         ManifestError: A field is malformed.
@@ -53,7 +52,7 @@ def read_koordinator(objects: Iterable[Field]) -> tuple[tuple[Quota, ...], tuple
             draft.nominal = {}  # it has pods of its own, so it is a queue and no cap
     drafts.give_part()
     drafts.subtract_children()
-    return drafts.quotas(), tuple(drafts.notes)
+    return drafts
 
 
 def _quota(document: Field, drafts: Drafts) -> Draft:

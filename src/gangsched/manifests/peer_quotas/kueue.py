@@ -20,7 +20,7 @@ from gangsched.constraints import LabelSelector
 from gangsched.manifests.fields import Field
 from gangsched.manifests.peer_quotas._draft import Draft, Drafts, cluster_key
 from gangsched.manifests.selectors import read_label_selector
-from gangsched.options.quota import Quota, ReclaimFrom
+from gangsched.options.quota import ReclaimFrom
 from gangsched.quantity import MILLI
 
 __all__ = ["read_kueue"]
@@ -36,10 +36,8 @@ _STOPPED: Final = ("None", "Hold", "HoldAndDrain")
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
-def read_kueue(
-    objects: Iterable[Field],
-) -> tuple[tuple[Quota, ...], dict[str, str], tuple[str, ...]]:
-    """Return the quotas, the cluster queue of each local queue, and notes.
+def read_kueue(objects: Iterable[Field]) -> tuple[Drafts, dict[str, str]]:
+    """Return the cohorts and cluster queues, and the cluster queue of each local queue.
 
     Args:
         objects: Cohorts, cluster queues, local queues and namespaces.
@@ -75,11 +73,11 @@ def read_kueue(
         target = each["spec"]["clusterQueue"].text()
         problem = _why_closed(each, target, drafts, selectors, labels)
         if problem:
-            drafts.note(each, f"{problem}, so its pods are held")
+            drafts.hold(cluster_key(each), each, problem)
         else:
             leads[cluster_key(each)] = target
         drafts.note_rest(each["spec"], each, "clusterQueue", "stopPolicy")
-    return drafts.quotas(), leads, tuple(drafts.notes)
+    return drafts, leads
 
 
 def _cohort(document: Field, drafts: Drafts) -> Draft:
@@ -203,8 +201,10 @@ def _why_closed(
     stop = document["spec"]["stopPolicy"].word(_STOPPED, "None")
     if stop != "None":
         return f"spec.stopPolicy is {stop}"
-    if target not in selectors or target not in drafts.by_name:
-        return f"the ClusterQueue {target} does not exist or is held"
+    if target in drafts.held:
+        return f"the ClusterQueue {target} is held: {drafts.held[target]}"
+    if target not in selectors:
+        return f"the ClusterQueue {target} does not exist"
     namespace = document["metadata"]["namespace"].text("default")
     selector = selectors[target]
     known = {_NAMESPACE_NAME: namespace, **labels.get(namespace, _NO_LABELS)}

@@ -17,7 +17,6 @@ from typing import Final
 
 from gangsched.manifests.fields import Field
 from gangsched.manifests.peer_quotas._draft import Draft, Drafts
-from gangsched.options.quota import Quota
 
 __all__ = ["read_volcano"]
 
@@ -25,8 +24,8 @@ _ROOT: Final = "root"
 _CLOSED: Final = ("Closed", "Closing")
 
 
-def read_volcano(objects: Iterable[Field]) -> tuple[tuple[Quota, ...], tuple[str, ...]]:
-    """Return the quotas, and notes.
+def read_volcano(objects: Iterable[Field]) -> Drafts:
+    """Return the queues.
 
     Raises:
         ManifestError: A field is malformed.
@@ -43,7 +42,7 @@ def read_volcano(objects: Iterable[Field]) -> tuple[tuple[Quota, ...], tuple[str
     drafts.leave_out_lost()
     drafts.give_part()
     drafts.subtract_children()
-    return drafts.quotas(), tuple(drafts.notes)
+    return drafts
 
 
 def _queue(document: Field, drafts: Drafts) -> Draft:

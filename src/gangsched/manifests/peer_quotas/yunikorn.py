@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from gangsched.manifests.fields import Field
 from gangsched.manifests.peer_quotas._draft import Draft, Drafts
 from gangsched.manifests.scalars import Value
-from gangsched.options.quota import Quota, ReclaimFrom
+from gangsched.options.quota import ReclaimFrom
 
 __all__ = ["CONFIG_MAPS", "ReadText", "full_name", "read_yunikorn"]
 
@@ -38,10 +38,8 @@ def full_name(name: str) -> str:
     return lower if lower == _ROOT or lower.startswith(f"{_ROOT}.") else f"{_ROOT}.{lower}"
 
 
-def read_yunikorn(
-    objects: Iterable[Field], read_text: ReadText
-) -> tuple[tuple[Quota, ...], tuple[str, ...]]:
-    """Return the quotas, and notes.
+def read_yunikorn(objects: Iterable[Field], read_text: ReadText) -> Drafts:
+    """Return the queues.
 
     Args:
         objects: The ConfigMaps.
@@ -57,7 +55,7 @@ def read_yunikorn(
         _read(stating[-1], drafts, read_text)
     drafts.give_part()
     drafts.subtract_children()
-    return drafts.quotas(), tuple(drafts.notes)
+    return drafts
 
 
 def _text(document: Field) -> Field:
