@@ -154,6 +154,7 @@ def test_pods_of_a_cluster_queue_that_takes_none_are_held(spec: dict[str, Any], 
     )
     assert found.leads == {}
     assert why in " ".join(found.notes)
+    assert why in found.held["team/q"]
     named = found.queued(pod(labels={"kueue.x-k8s.io/queue-name": "q"}))
     assert named.queue == "team/q"  # which does not exist
     assert found.quotas
@@ -342,6 +343,17 @@ def test_closed_queue_of_volcano_is_left_out_and_the_rest_is_noted() -> None:
     for part in ("state is Closed", "spec.affinity is not", "weight", "reclaimable", "priority"):
         assert part in said
     assert "spec.dequeueStrategy has no meaning here" in said
+
+
+@pytest.mark.parametrize("state", ["Closed", "Closing", "Unknown"])
+def test_queue_of_volcano_takes_pods_only_if_it_is_open(state: str) -> None:
+    """Its state is written by its controller: without one, it is taken to be open."""
+    queue = volcano_queue("a")
+    found = read("volcano", queue | {"status": {"state": state}}, volcano_queue("b", parent="a"))
+    assert set(by_name(found)) == {"root", "volcano:none"}
+    lost = "a, which is above it, does not exist or is held"
+    assert found.held == {"a": f"status.state is {state}", "b": lost}
+    assert read("volcano", queue | {"status": {"state": "Open"}}).held == {}
 
 
 def test_what_the_api_of_volcano_puts_in_by_itself_gives_no_note() -> None:

@@ -21,7 +21,7 @@ from gangsched.manifests.peer_quotas._draft import Draft, Drafts
 __all__ = ["read_volcano"]
 
 _ROOT: Final = "root"
-_CLOSED: Final = ("Closed", "Closing")
+_CLOSED: Final = ("Closed", "Closing", "Unknown")
 
 
 def read_volcano(objects: Iterable[Field]) -> Drafts:
