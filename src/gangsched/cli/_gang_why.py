@@ -47,7 +47,7 @@ def prepare_why(survey: Survey, options: argparse.Namespace) -> Callable[[], Non
     """
     # with the extra that the Kubernetes part needs, and only then
     from gangsched.kubernetes._gang_rows import gang_row, group_keys
-    from gangsched.kubernetes._unknown_minimum import remedy
+    from gangsched.kubernetes._what_helps import what_helps
 
     said: Said | None = options.said
     known = {*group_keys(survey)}
@@ -64,7 +64,7 @@ def prepare_why(survey: Survey, options: argparse.Namespace) -> Callable[[], Non
         row, answer = gang_row(survey, key, answers), answers.get(key)
     kinds = kinds_of_nodes(survey.cache.cluster.nodes())
     helps = "" if said is None else said.note("helps")
-    helps = helps or remedy(survey.cache, key, survey.members_of(key), answer)
+    helps = helps or what_helps(survey.cache, key, survey.members_of(key), answer)
     lacking = bool(row.reason) and not row.is_quorate and answer is not None and not helps
     changes = cheapest_first(
         scheduler.smallest_change(key, kind, now=now, most=16)

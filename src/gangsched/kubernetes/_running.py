@@ -8,23 +8,20 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final, final
+from typing import final
 
 from attrs import frozen
 
-from gangsched.explain import NotAdmitted, PartlyRunning, Running, Why, in_utc
+from gangsched.explain import PartlyRunning, Running, Why, in_utc
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._parents import groups_with_pods
-from gangsched.kubernetes._unknown_minimum import remedy
+from gangsched.kubernetes._what_helps import refusal, what_helps
 from gangsched.listings import PendingRow
 from gangsched.model import GroupKey, Pod
-from gangsched.options.quota import EXCEEDED, NO_QUEUE, PARENT_QUEUE, TOO_LARGE
 from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.scheduler import Scheduler
 
 __all__ = ["ObservedScheduler"]
-
-_NO_REMEDY: Final = "more nodes do not; it is admitted when the reason above is gone"
 
 
 @final
@@ -77,36 +74,18 @@ class ObservedScheduler:
     def notes_of(self, key: GroupKey, why: Why | None) -> dict[str, str]:
         """Return what would help a group that is held, and what is reserved for another one."""
         found = dict[str, str]()
-        helps = remedy(self.cache, key, self.members_of(key), why)
+        helps = what_helps(self.cache, key, self.members_of(key), why)
+        if not helps and refusal(why):
+            helps = "more nodes do not; it is admitted when the reason above is gone"
         if helps:
             found["helps"] = helps
         why = why.rest or why if isinstance(why, PartlyRunning) else why
-        reason = why.reason if isinstance(why, NotAdmitted) else ""
-        if reason.startswith(EXCEEDED):
-            quota = reason.removeprefix(EXCEEDED).partition(":")[0]
-            found["helps"] = f"other pods of the quota {quota} end, or the quota is raised"
-            if reason.endswith(TOO_LARGE):
-                found["helps"] = f"the quota {quota} is raised, or the gang requests less"
-        elif reason:
-            found["helps"] = self._another_queue(reason) or _NO_REMEDY
         reserved = self.scheduler.reservation
         if reserved is not None and why is not None and not isinstance(why, Running):
             found["reserved"] = reserved.in_utc()
             if reserved.group not in (None, key):
                 found["reservedFor"] = reserved.group
         return found
-
-    def _another_queue(self, reason: str) -> str:
-        """Return what would help a group that names a wrong queue; empty if it does not."""
-        if _named(PARENT_QUEUE, reason) is not None:
-            return "the pods name a queue below it"
-        name = _named(NO_QUEUE, reason)
-        if name is None:
-            return ""
-        why = self.cache.quotas.held.get(name)
-        if why is None:
-            return f"a queue {name} is made, or the pods name one that exists"
-        return f"the pods name another queue, since those of {name} are held: {why}"
 
     def age_of(self, row: PendingRow) -> float:
         """Return the age of a pod or a group; that of the row stops while nothing happens."""
@@ -116,11 +95,3 @@ class ObservedScheduler:
         elif row.uid is not None:
             made = self.cache.cluster.pod(row.uid)
         return row.age if made is None else max(self.now - made.created_at, 0.0)
-
-
-def _named(sentence: str, reason: str) -> str | None:
-    """Return the name in a reason of the form of a sentence; None if it has another form."""
-    before, after = sentence.split("{}")
-    if not (reason.startswith(before) and reason.endswith(after)):
-        return None
-    return reason.removeprefix(before).removesuffix(after)

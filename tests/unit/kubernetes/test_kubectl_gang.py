@@ -690,3 +690,19 @@ def test_quotas_of_another_project_that_may_not_be_read_are_named(
     config.write_text(f"{head}quotas: {{from: kai}}\n", "utf-8")
     said = fails("quotas", "--config", str(config))
     assert f"the quotas of kai are not read: GET {path}: status 403: no right" in said
+
+
+def test_what_helps_a_gang_in_a_wrong_queue_is_no_number_of_nodes(
+    api: MemoryApi, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    api.put(NODES, node_json("a"))
+    put_gang(api, "lost", 1)
+    pod = api.objects[PODS]["default/lost-0"]
+    pod["metadata"]["labels"] = {"gangsched.io/queue": "lab"}
+    config = tmp_path / "config.yaml"
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    config.write_text(f"{head}quotas: [{{name: team, nominal: {{cpu: 4}}}}]\n", "utf-8")
+    said = kubectl("why", "lost", "--config", str(config))
+    assert "why: not admitted: queue lab does not exist\n" in said
+    helps = "a queue lab is made, or the pods name one that exists"
+    assert f"what would help: {helps}\n" in said
