@@ -13,13 +13,18 @@ from hypothesis import strategies as st
 from gangsched import (
     Bind,
     Coscheduling,
+    Event,
+    Evict,
     InMemoryCluster,
     NodeAdded,
+    NodeName,
     Pod,
     PodAdded,
     PodDeleted,
+    Preemption,
     Profile,
     Quota,
+    Reclaim,
     SchedulingUnit,
     presets,
 )
@@ -246,3 +251,42 @@ def test_weights_of_quotas_beside_the_shares_of_a_plugin_are_refused() -> None:
     heavy = Quota(name="a", nominal={"cpu": 1}, weight=2.0)
     with pytest.raises(ProfileError, match="weights of quotas"):
         Scheduler(InMemoryCluster(), Profile(FairShare({}), *others), quotas=[heavy])
+
+
+def _of_queue(name: str, queue: str, cpus: int, **more: Any) -> Pod:
+    requests = {"cpu": cpus}
+    return Pod(name=name, requests=requests, labels={"team": "t"}, queue=queue, **more)
+
+
+def test_gang_takes_back_though_accounts_of_a_plugin_are_no_queues() -> None:
+    """A queue uses less than before, so its gang takes back what the other one borrows."""
+    _policy, *others = presets.coscheduling_profile().plugins
+    cluster = InMemoryCluster()
+    scheduler = Scheduler(
+        cluster,
+        Profile(FairShare({"t": 1}), *others),
+        unit=SchedulingUnit.GROUP,
+        quotas=[
+            Quota(name="org"),
+            *(Quota(name=name, parent="org", nominal={"cpu": 4}) for name in "ab"),
+        ],
+        preemption=Preemption(reclaim=Reclaim.NOMINAL),
+        can_evict=True,
+    )
+    running = {"a": 3, "b": 5}
+    pods = [
+        _of_queue(f"{queue}{n}", queue, 1, node_name=NodeName("n"))
+        for queue, count in running.items()
+        for n in range(count)
+    ]
+    events: list[Event] = [NodeAdded(make_node("n", cpu=20)), *map(PodAdded, pods)]
+    large = _of_queue("large", "a", 2)
+    for event in (*events, PodAdded(large)):
+        scheduler.handle(cluster.apply(event), now=0.0)
+    while scheduler.schedule_one(now=0.0) is not None:
+        pass
+    assert "exceeded quota a" in str(scheduler.why(large))
+    effects = [*scheduler.handle(cluster.apply(PodDeleted(pods[0].uid)), now=1.0)]
+    while (more := scheduler.schedule_one(now=1.0)) is not None:
+        effects += more
+    assert [effect.uid for effect in effects if isinstance(effect, Evict)] == ["default/b4"]

@@ -65,9 +65,10 @@ def ask_waiting(state: State) -> None:
     ahead: list[str] = []
 
     def is_left_out(account: str) -> bool:
-        return quotas.is_hopeless(account, returned)
+        return not has_shares and quotas.is_hopeless(account, returned)
 
-    if state.points.has_shares or quotas.tree.history is not None:
+    has_shares = state.points.has_shares  # then accounts are those of a plugin, and not queues
+    if has_shares or quotas.tree.history is not None:
         quotas.waiters.note_shares()
     for _turn, owner, gang, alike in quotas.waiters.play(refused, is_left_out):
         if gang in state.call.touched:
@@ -100,17 +101,20 @@ def ask_reclaiming(state: State, changed: Collection[str]) -> None:
         return
     tree, waiters = quotas.tree, quotas.waiters
     priorities = state.records.priorities_in
+    if state.points.has_shares:
+        for gang in waiters.firsts():
+            state.touch(gang)
     for queue, counts in priorities.items():
         for gang in waiters.firsts(queue) if queue in tree.by_name else ():
             if min(counts) < gang.priority:
                 state.touch(gang)
-    paths = [tree.by_name[name].path for name in changed]
-    for side in {other: None for path in paths for each in path for other in _siblings(each)}:
-        for asked in list(waiters.asked_below(side.name)):
+    around = {other: None for name in changed for other in _around(tree.by_name[name])}
+    for account in around:
+        for asked in list(waiters.asked_below(account.name)):
             if asked is not None and not asked.preempts:
                 continue
-            if may_gain(state, side, NOTHING if asked is None else asked.amounts):
-                for gang in waiters.firsts_that_ask(side.name, asked):
+            if may_gain(state, account, NOTHING if asked is None else asked.amounts):
+                for gang in waiters.firsts_that_ask(account.name, asked):
                     state.touch(gang)
     known: dict[str, bool] = {}
 
@@ -125,9 +129,10 @@ def ask_reclaiming(state: State, changed: Collection[str]) -> None:
     state.queue.wake_reclaiming(may_be_helped, state.mark)
 
 
-def _siblings(account: Account) -> Iterable[Account]:
-    """Return an account and its siblings; none for a root, which lends nothing."""
-    return () if account.parent is None else account.parent.children
+def _around(account: Account) -> Iterable[Account]:
+    """Yield an account and all above it, each with its siblings, but no root: it lends nothing."""
+    for each in account.path:
+        yield from () if each.parent is None else each.parent.children
 
 
 def ask_tried(state: State) -> None:
