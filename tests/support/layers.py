@@ -100,7 +100,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (Room((("model.*",), ("model",)), free=True),),
     (
         *_each("outcomes values.forms"),
-        Room((("explain._unschedulable",), ("explain._answers",), ("explain",))),
+        _tower("explain", "_unschedulable", "_queue_turn", "_answers"),
         _tower(
             "cluster_objects",
             *("sets_of_pods", "service_files", "budgets", "classes", "namespaces"),

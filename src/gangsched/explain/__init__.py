@@ -25,6 +25,7 @@ from gangsched.explain._answers import (
     Why,
     in_utc,
 )
+from gangsched.explain._queue_turn import OtherQueue, QueueTurn, ReachedLimit
 from gangsched.explain._unschedulable import (
     Diagnosis,
     SearchBudgetExhausted,
@@ -41,8 +42,11 @@ __all__ = [
     "NotAdmitted",
     "NotEnoughMembers",
     "OnPermit",
+    "OtherQueue",
     "PartlyRunning",
+    "QueueTurn",
     "Queued",
+    "ReachedLimit",
     "Refused",
     "Running",
     "SearchBudgetExhausted",

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 
+from gangsched.explain._queue_turn import QueueTurn
 from gangsched.explain._unschedulable import UnschedulableMember
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
 from gangsched.values.seconds import format_instant, format_utc
@@ -123,12 +124,20 @@ class NotEnoughMembers:
 @final
 @frozen
 class NotAdmitted:
-    """It is not in the queue: it has scheduling gates, or a plugin does not admit it."""
+    """It is not in the queue: it has gates, it is over its quota, or a plugin does not admit it.
+
+    Attributes:
+        reason: Why.
+        turn: If it waits for its quota, how its queue stands beside others; None if that says
+            nothing more. Answers that differ in this alone are equal.
+    """
 
     reason: str
+    turn: QueueTurn | None = field(default=None, eq=False)
 
     def __str__(self) -> str:
-        return f"not admitted: {self.reason}"
+        turn = "" if self.turn is None else f"; {self.turn}"
+        return f"not admitted: {self.reason}{turn}"
 
 
 @final
@@ -153,11 +162,14 @@ class Queued:
         behind: The entity of the same equivalence class that is tried first; None if it is itself.
         unschedulable_member: The member that did not fit in the last attempt; None if there was
             no attempt, or it failed for another reason.
+        turn: If the gangs of another queue are tried first, how its own queue stands beside that
+            one. Answers that differ in this alone are equal.
     """
 
     ahead: int
     behind: str | None = None
     unschedulable_member: UnschedulableMember | None = None
+    turn: QueueTurn | None = field(default=None, eq=False)
 
     def __str__(self) -> str:
         after = "" if self.behind is None else f", behind {self.behind}, which requests the same"
@@ -166,7 +178,8 @@ class Queued:
             if self.unschedulable_member is None
             else f"; last attempt: {self.unschedulable_member}"
         )
-        return f"queued, {self.ahead} ahead{after}{last}"
+        turn = "" if self.turn is None else f"; {self.turn.usage}; {self.turn}"
+        return f"queued, {self.ahead} ahead{after}{turn}{last}"
 
 
 @final

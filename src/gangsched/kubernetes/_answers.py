@@ -28,7 +28,7 @@ from collections.abc import Callable, Collection, Generator, Mapping
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from gangsched._version import __version__
 from gangsched.cluster_objects import Namespace
@@ -283,7 +283,9 @@ class Answers:
         for n, key in enumerate(rows[skip : skip + MOST_ROWS]):
             if n % _ROWS_OF_A_STEP == _ROWS_OF_A_STEP - 1:
                 yield
-            items.append(self._item(gang_row(running, key, _answers(key, whys[key]))))
+            why = whys[key]
+            why = None if why is None else scope.without_queues(why)
+            items.append(self._item(gang_row(running, key, _answers(key, why))))
         items = _without_others(items, scope, owner, scheduler)
         return self._document("GangList", at, items, len(rows))
 
@@ -293,7 +295,10 @@ class Answers:
         rows = [row for row in listed.rows if scope.has(row.name)]
         shown = rows[skip : skip + MOST_ROWS]
         running = ObservedScheduler(owner.cache, scheduler, listed.at)
-        items = [queue_item(row, age=running.age_of(row)) for row in shown]
+        items = [
+            queue_item(evolve(row, why=scope.without_queues(row.why)), age=running.age_of(row))
+            for row in shown
+        ]
         reserved = scheduler.reservation
         for row, item in zip(shown, items, strict=True):
             if reserved is not None and (row.group or row.name) == (reserved.group or reserved.pod):
@@ -317,6 +322,7 @@ class Answers:
         if not is_known and not owner.cache.malformed.of(key):
             raise UnknownPodError(key)
         why, now = scheduler.why(key, budget=0) if is_known else None, self.clock()
+        why = None if why is None else scope.without_queues(why)
         running = ObservedScheduler(owner.cache, scheduler, now)
         item = self._item(gang_row(running, key, _answers(key, why)))
         if running.has_ended(key):

@@ -9,7 +9,8 @@ Rules:
   R3  a sentence about a gang may name another one, such as that for which nodes are reserved. If it
       is of a namespace that must not be read, its name is left out;
   R4  what is not of namespaces, such as what a quota uses, is for those who may list the pods of
-      all. Any pod may name any quota, so each total is about all namespaces.
+      all. Any pod may name any quota, so each total is about all namespaces. Of a gang that waits
+      for its quota, the others read the message about that quota, and nothing of other queues.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any, Final, cast, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from gangsched.errors import GangschedError
+from gangsched.explain import NotAdmitted, PartlyRunning, Queued, Why
 from gangsched.kubernetes._reviews import Asker
 
 __all__ = ["MOST_REVIEWED", "NotReadableError", "Scope", "among", "scope_of", "whole_cluster"]
@@ -58,6 +60,14 @@ class Scope:
         return self.asked in (None, namespace) and (
             self.readable is None or namespace in self.readable
         )
+
+    def without_queues(self, why: Why) -> Why:
+        """Return an answer without what it says of other queues, unless all may be read."""
+        if self.readable is None:
+            return why
+        if isinstance(why, PartlyRunning) and why.rest is not None:
+            return evolve(why, rest=self.without_queues(why.rest))
+        return evolve(why, turn=None) if isinstance(why, NotAdmitted | Queued) else why
 
     def without_others(self, value: Any, exists: Callable[[str], bool]) -> Any:
         """Return plain data without the names of pods and groups of other namespaces.

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gangsched.explain import NotAdmitted, PartlyRunning, QueueTurn
 from gangsched.kubernetes._api import ConnectionLost, Response
 from gangsched.kubernetes._reviews import NotReviewedError, Reviews, UnknownAskerError
 from gangsched.kubernetes._scope import (
@@ -20,6 +21,7 @@ from gangsched.kubernetes._scope import (
     scope_of,
     whole_cluster,
 )
+from gangsched.model import GroupKey, Resources
 from support.running import on_a_loop
 
 
@@ -300,3 +302,17 @@ def test_names_of_other_namespaces_are_left_out_of_sentences(text: str, shown: s
     own = Scope(frozenset({"team"}))
     assert own.without_others([{"reason": text, "n": 1}], exists) == [{"reason": shown, "n": 1}]
     assert Scope().without_others(text, exists) == text
+
+
+def test_what_is_said_of_other_queues_is_for_those_who_may_read_all_namespaces() -> None:
+    one = Resources({"cpu": 1})
+    turn = QueueTurn("a", one, one, one)
+    waits = NotAdmitted("exceeded quota a: requested cpu=1", turn)
+    whole = PartlyRunning(GroupKey("team/g"), 1, 1, waits, pending=1, is_below_minimum=False)
+    own = Scope(frozenset({"team"}), "team")
+    for why in (waits, whole):
+        assert own.without_queues(why) == why  # it says no less of what decides
+        assert str(Scope().without_queues(why)) == str(why)
+    assert getattr(own.without_queues(waits), "turn", turn) is None
+    rest = getattr(own.without_queues(whole), "rest", None)
+    assert getattr(rest, "turn", turn) is None

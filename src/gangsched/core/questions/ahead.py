@@ -22,6 +22,7 @@ from typing import Final, final
 
 from gangsched.cluster_objects import claims_of_pods
 from gangsched.core.questions.expected_ends import ExpectedEnds
+from gangsched.core.reading.order import Order
 from gangsched.core.reading.why import asked, why_group
 from gangsched.core.state import State
 from gangsched.errors import InvalidValueError
@@ -200,10 +201,10 @@ class Ahead:
         Runtime complexity: O((groups + active gangs) x log active gangs).
         """
         state = self.state
-        ahead = state.queue.ahead()
+        order = Order(state)
 
         def reasons() -> dict[str, Why]:
-            return {str(info.key): why_group(state, info, ahead) for info in self._groups()}
+            return {str(info.key): why_group(state, info, order) for info in self._groups()}
 
         why = asked(state, reasons)
         return WhatIf(self.now, tuple(self.timed), FrozenMap(why), self.is_cut_short)

@@ -10,7 +10,6 @@ Rules:
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final, final
@@ -18,9 +17,10 @@ from typing import Final, final
 from attrs import frozen
 
 from gangsched.core.admission.reclaim import owners_of
+from gangsched.core.reading.order import Order, as_number
 from gangsched.core.reading.queue_view import SchedulingQueue
 from gangsched.core.reading.why import why_group, why_pod
-from gangsched.core.records.account_tree import Account, Share
+from gangsched.core.records.account_tree import Account
 from gangsched.core.records.gang import GangRecord, PodRecord
 from gangsched.core.state import State
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, QuotaRow, RunningRow
@@ -99,14 +99,10 @@ def _quota_row(state: State, account: Account, pending: int) -> QuotaRow:
         nominal=Resources.from_milli(pool) if account.has_part else None,
         hard=account.quota.hard,
         weight=account.quota.weight,
-        share=_as_number(account.share()),
-        past=_as_number(state.records.quotas.tree.share(account.name)),
+        share=as_number(account.share()),
+        past=as_number(state.records.quotas.tree.share(account.name)),
         pending=pending,
     )
-
-
-def _as_number(share: Share) -> float:
-    return math.inf if share[0] else share[1]
 
 
 def groups(state: State) -> Listing[GroupRow]:
@@ -124,10 +120,12 @@ class _Order:
     Attributes:
         places: The place of each queued gang, by its number.
         active: The number of active gangs, which have the first places.
+        order: The same, and the order among queues, for reasons.
     """
 
     places: Mapping[int, int]
     active: int
+    order: Order
 
     @classmethod
     def of(cls, state: State) -> _Order:
@@ -136,7 +134,9 @@ class _Order:
         active = queue.active
         parked = [each for each in queue.unschedulable if not queue.is_gated(each)]
         ordered = (*active, *queue.backoff, *parked)
-        return cls({entry.seq: place for place, entry in enumerate(ordered)}, len(active))
+        places = {entry.seq: place for place, entry in enumerate(ordered)}
+        order = Order(state, lambda gang: places.get(gang.seq, len(places)))
+        return cls(places, len(active), order)
 
     def place(self, gang: GangRecord) -> int:
         """Return the place of a gang; behind all others if it is not queued. O(1)."""
@@ -163,7 +163,7 @@ def _pending_row(state: State, record: PodRecord, queued: _Order) -> PendingRow:
             position=position,
             attempts=gang.failures,
             age=state.records.now - pod.created_at,
-            why=why_pod(state, record, queued.place),
+            why=why_pod(state, record, queued.order),
         )
     return PendingRow(
         name=info.key,
@@ -175,7 +175,7 @@ def _pending_row(state: State, record: PodRecord, queued: _Order) -> PendingRow:
         position=position,
         attempts=gang.failures,
         age=state.records.now - info.created_at,
-        why=why_group(state, info, queued.place),
+        why=why_group(state, info, queued.order),
     )
 
 
@@ -221,5 +221,5 @@ def _group_row(state: State, info: PodGroupInfo, queued: _Order) -> GroupRow:
         attempts=info.attempts,
         was_scheduled=info.was_scheduled,
         age=state.records.now - info.created_at,
-        why=why_group(state, info, queued.place),
+        why=why_group(state, info, queued.order),
     )

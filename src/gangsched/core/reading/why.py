@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Final, TypeAlias, TypeVar, assert_never
+from typing import Final, TypeVar, assert_never
 
 from attrs import evolve
 
@@ -18,6 +18,7 @@ from gangsched.core.admission.reclaim import owners_of
 from gangsched.core.moves import notices
 from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.preemption import nominations
+from gangsched.core.reading.order import Order
 from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace, by_seq
 from gangsched.core.state import State
 from gangsched.errors import UnknownPodError
@@ -46,10 +47,7 @@ from gangsched.primitives.standing import Standing, least_needed, of_leaves, sta
 from gangsched.primitives.waiting import WaitingPod
 from gangsched.profile.calls import name_of
 
-__all__ = ["Ahead", "asked", "why_of", "why_group", "why_pod"]
-
-Ahead: TypeAlias = Callable[[GangRecord], int]
-"""Returns the number of gangs before a gang in the queue."""
+__all__ = ["asked", "why_of", "why_group", "why_pod"]
 
 _Answer = TypeVar("_Answer")
 
@@ -65,7 +63,7 @@ _SUCCEEDED: Final = (MemberState.SUCCEEDED, MemberState.ENDED)
 
 
 def why_of(state: State, subject: str | Pod | PodGroup) -> Why:
-    """Return why a pod or a group is not running. O(active gangs + members of the group).
+    """Return why a pod or a group is not running. O(gangs that wait + members of the group).
 
     Raises:
         UnknownPodError: *subject* is not known.
@@ -106,8 +104,8 @@ def _answer(state: State, subject: str | Pod | PodGroup) -> Why:
     return why_group(state, info)
 
 
-def why_pod(state: State, record: PodRecord, ahead: Ahead | None = None) -> Why:
-    """Return why a pod is not running; *ahead* saves counting the queue."""
+def why_pod(state: State, record: PodRecord, order: Order | None = None) -> Why:
+    """Return why a pod is not running; *order* saves reading the queue."""
     info = record.info
     match record.state:
         case MemberState.REFUSED:
@@ -120,10 +118,10 @@ def why_pod(state: State, record: PodRecord, ahead: Ahead | None = None) -> Why:
             pending = _pending_plugins(state, [waiting])
             return OnPermit((record.uid,), waiting.since, 0, waiting.deadline, plugins=pending)
         case MemberState.UNSCHEDULED if info is None:
-            return _why_gang(state, record.gang, ahead)
+            return _why_gang(state, record.gang, order)
         case MemberState.UNSCHEDULED | MemberState.WAITING:
             assert info is not None
-            return why_group(state, info, ahead)
+            return why_group(state, info, order)
         case MemberState.BINDING:
             assert record.node is not None
             return Binding(record.node, record.attempt)
@@ -137,10 +135,10 @@ def why_pod(state: State, record: PodRecord, ahead: Ahead | None = None) -> Why:
             assert_never(record.state)
 
 
-def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> Why:
-    """Return why a group is not running; *ahead* saves counting the queue."""
+def why_group(state: State, info: PodGroupInfo, order: Order | None = None) -> Why:
+    """Return why a group is not running; *order* saves reading the queue."""
     if info.spec is not None and info.spec.min_groups is not None:
-        return _why_parent(state, info, ahead)
+        return _why_parent(state, info, order)
     if info.waiting:
         return _on_permit(state, info)
     lacking = _not_enough_members(state, info)
@@ -151,7 +149,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
         gang = state.records.gang_of.get(info.key)
     rest: Why | None = None
     if gang is not None and info.unscheduled:
-        rest = _why_gang(state, gang, ahead, info.key)
+        rest = _why_gang(state, gang, order, info.key)
     if info.scheduled:
         answer = _partly_running(gang, info, rest) or rest
     else:  # it is finished only if no member is pending
@@ -160,7 +158,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
     return answer or Running(None, info.scheduled, binding, _short_leaves(info, HOLDING))
 
 
-def _why_parent(state: State, info: PodGroupInfo, ahead: Ahead | None) -> Why:
+def _why_parent(state: State, info: PodGroupInfo, order: Order | None) -> Why:
     """Return why a group of groups is not running. O(members of the family)."""
     gang = state.records.gangs.get(f"tree:{state.records.registry.root(info.key)}")
     part = None if gang is None else gang.tree.find(info.key)
@@ -170,7 +168,7 @@ def _why_parent(state: State, info: PodGroupInfo, ahead: Ahead | None) -> Why:
     members = [record for record in gang.members.values() if record.leaf in keys]
     held = sum(record.state in HOLDING for record in members)
     pending = sum(record.state is MemberState.UNSCHEDULED for record in members)
-    rest = _why_gang(state, gang, ahead) if pending else None
+    rest = _why_gang(state, gang, order) if pending else None
     if not held:
         return rest or NotAdmitted(f"no pod group whose parent is {info.key} has pending pods")
     stands = standing(part, of_leaves(holding_by_leaf(gang)))
@@ -354,17 +352,20 @@ def _without_role(members: Iterable[PodRecord]) -> int:
 
 
 def _why_gang(
-    state: State, gang: GangRecord, ahead: Ahead | None = None, group: str | None = None
+    state: State, gang: GangRecord, order: Order | None = None, group: str | None = None
 ) -> Why:
     """Return why the pending pods of a gang, or of a group of it, are not placed."""
     if gang.place is QueuePlace.NOT_ADMITTED:
         old = [restarts.awaited(state, gang, info) for info in gang.infos.values()]
-        over = (state.records.quotas.reason(owner) for owner in owners_of(gang))  # as of now
-        denial = next(filter(None, over), gang.denial)
+        quotas = state.records.quotas
+        over = next(filter(quotas.reason, owners_of(gang)), None)
+        denial = gang.denial if over is None else quotas.reason(over)  # as of now
+        turn = None if over is None else (order or Order(state)).held_up(gang, over, denial)
         denial = denial.removeprefix(waits_for(group or "", ""))  # for the others it waits
-        return NotAdmitted(denial + next(filter(None, old), "") + _barred(state, gang))
+        return NotAdmitted(denial + next(filter(None, old), "") + _barred(state, gang), turn)
     if gang.place is QueuePlace.NOMINATED:  # victims may have ended since it was settled
         return NotAdmitted(nominations.awaits(state, gang) or gang.denial)
+    order = Order(state) if order is None else order
     reason, tried_at = _last_attempt(gang)
     is_old = tried_at is not None and tried_at < state.records.now
     failures, member = gang.failures, _refused(gang, group)
@@ -376,8 +377,8 @@ def _why_gang(
         leader: GangRecord | None = gang.demand.leader
         if gang.demand.blocked_at or leader is None:
             return NoNodeFits(failures, reason, member, tried_at, is_old)
-        return Queued((ahead or state.queue.ahead())(gang), leader.name, member)
-    return Queued((ahead or state.queue.ahead())(gang), None, member)
+        return Queued(order.ahead(gang), leader.name, member, order.turn(gang))
+    return Queued(order.ahead(gang), None, member, order.turn(gang))
 
 
 def _barred(state: State, gang: GangRecord) -> str:
