@@ -16,9 +16,10 @@ from attrs import frozen
 from gangsched.events import Effect, GroupScheduled
 from gangsched.explain import NotEnoughMembers, Why, in_utc
 from gangsched.model import FrozenMap, GroupKey, Node
+from gangsched.resources import NOTHING, Resources
 from gangsched.values.seconds import format_span, format_utc
 
-__all__ = ["Insufficient", "SmallestChange", "Sufficient", "WhatIf"]
+__all__ = ["Insufficient", "LargerQuota", "SmallestChange", "Sufficient", "WhatIf"]
 
 
 @final
@@ -56,6 +57,28 @@ class WhatIf:
         return any(
             isinstance(each, GroupScheduled) and each.group == group for each in self.effects
         )
+
+
+@final
+@frozen
+class LargerQuota:
+    """How large a quota would have to be.
+
+    Attributes:
+        name: The quota.
+        nominal: Its nominal, of the resources of which it has to be larger.
+        hard: The same of its ``hard``.
+    """
+
+    name: str
+    nominal: Resources = NOTHING
+    hard: Resources = NOTHING
+
+    def __str__(self) -> str:
+        """``quota red had nominal nvidia.com/gpu=96``"""
+        parts = [("nominal", self.nominal), ("hard", self.hard)]
+        named = [f"{word} {_quantities(amounts)}" for word, amounts in parts if amounts]
+        return f"quota {self.name} had {' and '.join(named)}"
 
 
 @final
@@ -113,7 +136,8 @@ class Insufficient:
         group: The group.
         shape: The node of which copies were added.
         most: The largest number of added nodes that was tried; every smaller number was tried too.
-            If the group lacks members, nodes cannot help, and the search may end before the limit.
+            If the group lacks members, or a quota keeps it out, nodes cannot help, and the search
+            may end before the limit.
         until: The instant up to which the scheduler was run.
         why: The answer of ``Scheduler.why`` for the group at that instant, with *most* nodes added.
             Nothing is tried anew for it: an older reason begins with ``as of`` and its instant.
@@ -125,6 +149,10 @@ class Insufficient:
             *most* nodes added: they come first and use capacity.
         is_older: Whether *why* is the reason of an attempt before the nodes were added. Then the
             group is known not to fit with them, and was not tried again.
+        larger: If a quota keeps the group out: how large quotas have to be for it to start, so that
+            it fits beside what others use, or may reclaim. Empty if that does not start it with any
+            number of nodes up to the limit, or is not known.
+        nodes_besides: With *larger*, how many more nodes it needs then.
     """
 
     group: GroupKey
@@ -136,6 +164,8 @@ class Insufficient:
     exhausted: bool = False
     others_started: int = 0
     is_older: bool = False
+    larger: tuple[LargerQuota, ...] = ()
+    nodes_besides: int = 0
 
     def __str__(self) -> str:
         """``no number of nodes up to 64 of cpu=4 would start pod group default/train: …``"""
@@ -159,6 +189,9 @@ class Insufficient:
                 f"it is not known how many nodes of {self.shape.allocatable} would start {what}:"
                 f" the budget of the question is used up; {tried}: {why}"
             )
+        if self.larger:
+            besides = f" with {_count(self.nodes_besides)}" * bool(self.nodes_besides)
+            why += f"; it would start{besides} if {' and '.join(map(str, self.larger))}"
         if not self.most:
             return f"no number of nodes would start {what}: {why}"
         refusal = f"such a node takes none of its members ({self.refusal}); " * bool(self.refusal)
@@ -181,6 +214,10 @@ SmallestChange: TypeAlias = Sufficient | Insufficient
 
 def _of_a_run(at: float) -> str:
     return f"t={format_span(at)}"
+
+
+def _quantities(given: Resources) -> str:
+    return ",".join(f"{name}={given.quantity(name)}" for name in given)
 
 
 def _count(nodes: int) -> str:

@@ -60,6 +60,14 @@ TRACES = {
     "low.csv": f"{HEADER},priority\nlow,0,2,4,1000,0\nwait,1,2,4,9,0\n",
     "busy.csv": BUSY,
 }
+QUOTAS = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+quotas:
+- {name: company, nominal: {cpu: 2}}
+- {name: red, parent: company, namespaces: [default], nominal: {cpu: 2, memory: 1Gi}}
+"""
+LIMITED = ("train", "one.yaml", "job.yaml", "--config", "quotas.yaml", "--until", "30")
 EMPTY = """
 apiVersion: scheduling.x-k8s.io/v1alpha1
 kind: PodGroup
@@ -88,6 +96,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("job.yaml").write_text(JOB)
     Path("group.yaml").write_text(EMPTY)
     Path("one.yaml").write_text("---".join([node("a", 2), node("b", 2)]))
+    Path("quotas.yaml").write_text(QUOTAS)
     Path("n.csv").write_text("node,cpu,gpus\nn,8,4\n")
     for name, text in TRACES.items():
         Path(name).write_text(text)
@@ -196,6 +205,24 @@ def test_what_if_nodes_were_added_or_files_applied() -> None:
     assert kinds.count("Bind") == kinds.count("PodScheduled") == 3
     assert {effect["at"] for effect in found["effects"]} == {found["until"]} == {60.0}
     assert found["why"] == {"default/train": {"answer": "Running", "text": "3 members hold nodes"}}
+
+
+def test_what_if_quotas_stated_something_else() -> None:
+    kept_out = says(*LIMITED)
+    assert "exceeded quota red: requested cpu=6, used cpu=0, limited cpu=4" in kept_out
+    helps = "it would start with 1 more node if quota red had nominal cpu=4"
+    assert f"{helps}\n" in kept_out
+    (change,) = data(*LIMITED)["smallest_changes"]
+    assert change["larger_quotas"] == [{"name": "red", "nominal": {"cpu": "4"}, "hard": {}}]
+    assert (change["nodes"], change["nodes_besides"]) == (None, 1)
+    larger = ("--quota", "red", "nominal", "cpu=4")
+    text = says(*LIMITED, *larger)
+    assert "what if:\n  t=30s  quota/red  nominal: cpu=4\n" in text
+    assert "then default/train: pod default/train-2 does not fit" in text
+    # what is not named stays, so the two changes are about one quota
+    Path("more.yaml").write_text(node("more", 4))
+    both = (*larger, "--quota", "red", "hard", "memory=1Gi", "--apply", "more.yaml")
+    assert "then default/train: 3 members hold nodes" in says(*LIMITED, *both)
 
 
 def test_added_node_gets_an_unused_name() -> None:
@@ -396,6 +423,23 @@ HERE = ("one.yaml", "job.yaml")
         (("train", *HERE, "--add", "8"), "--add must be COUNTxGPUS"),
         (("train", *HERE, "--apply", "nowhere.yaml"), "nowhere.yaml: No such file"),
         (("train", "nowhere.yaml"), "nowhere.yaml: No such file"),
+        *(
+            ((*LIMITED, "--quota", *change.split()), f"--quota{said}\n")
+            for change, said in (
+                ("blue hard cpu=1", ": no quota 'blue'; known: company, red"),
+                (
+                    "red size cpu=1",
+                    " red: expected nominal, borrow, lend, hard or weight, got 'size'",
+                ),
+                ("red lend cpu", " red lend: expected NAME=AMOUNT, separated by commas, got 'cpu'"),
+                ("red borrow cpu=-1", " red borrow: expected a quantity >= 0, got '-1'"),
+                ("red weight x", " red weight: expected a finite number >= 0, got 'x'"),
+            )
+        ),
+        (
+            ("train", "one.yaml", "job.yaml", "--quota", "red", "weight", "2"),
+            "--quota: no quota 'red'; known: none",
+        ),
         (
             asked("other/z", "two.csv", 50),
             "no pod or pod group 'other/z' is known; known jobs: default/x, default/y\n",

@@ -13,6 +13,7 @@ from gangsched.cli._demo import example
 from gangsched.cli._explanation import Explanation, Refusal, WhatIfAnswer
 from gangsched.cli._files import BadInputError, print_json, read
 from gangsched.cli._options import add_policy, title_of
+from gangsched.cli._quota_option import add_quota_option, amounts_of, changed_quotas, said_of
 from gangsched.cli._run import (
     LINGER,
     add_run,
@@ -84,6 +85,7 @@ def add_explain(commands: Any) -> None:
         metavar="MANIFEST",
         help="print what would happen if this file were applied; may be repeated",
     )
+    add_quota_option(asked)
     out = explain.add_argument_group("output")
     out.add_argument(
         "--history",
@@ -116,9 +118,10 @@ def _explain(options: argparse.Namespace) -> int:
     if options.history:
         found = evolve(found, history=_history(log, found.subject))
     events = _events(options, source, simulator)
-    if events:
+    if events or options.quota:
         group = None if found.subject.is_finished else found.subject.group
-        found = evolve(found, what_if=_what_if(simulator, log, events, group))
+        answer = _what_if(simulator, log, events, options.quota, group)
+        found = evolve(found, what_if=answer)
     if options.output == "json":
         print_json(found.to_dict(settings))
     else:
@@ -136,13 +139,7 @@ def _history(log: EventLog, subject: Subject) -> tuple[LogEntry, ...]:
 
 def _shape(text: str) -> Node:
     """Read the allocatable resources of a node."""
-    expected = "NAME=AMOUNT, separated by commas"
-    amounts: dict[str, str | int] = {}
-    for part in text.split(","):
-        name, equals, amount = part.partition("=")
-        if not (equals and name.strip()) or name.strip() in amounts:
-            raise InvalidValueError("--shape", text, expected)
-        amounts[name.strip()] = amount.strip()
+    amounts = amounts_of("--shape", text)
     try:
         return Node(name=NodeName("added"), allocatable=Resources(amounts))
     except InvalidValueError as error:
@@ -194,12 +191,23 @@ def _events(options: argparse.Namespace, source: Source, simulator: Simulator) -
 
 
 def _what_if(
-    simulator: Simulator, log: EventLog, events: list[Event], group: GroupKey | None
+    simulator: Simulator,
+    log: EventLog,
+    events: list[Event],
+    changes: list[list[str]],
+    group: GroupKey | None,
 ) -> WhatIfAnswer:
-    """Ask the scheduler what it would do if the events arrived now."""
-    before = simulator.scheduler.what_if(now=simulator.now)
-    answer = simulator.scheduler.what_if(*events, now=simulator.now)
+    """Ask the scheduler what it would do if quotas were changed and the events arrived now."""
+    scheduler, now = simulator.scheduler, simulator.now
+    quotas = changed_quotas(scheduler.stated_quotas, changes)
+    before = scheduler.what_if(now=now)
+    try:
+        answer = scheduler.what_if(*events, quotas=quotas, now=now)
+    except InvalidValueError as error:  # the quotas are no tree any more
+        raise BadInputError(f"--quota: {error}") from error
     known = len(log.entries)
+    for change in changes:
+        log.entries.append(LogEntry(now, "Normal", "Quota", *said_of(change)))
     for event in events:
         log.event(event, simulator.now)
     for at, effect in answer.timed:

@@ -26,7 +26,7 @@ from gangsched.trees import Tree
 from gangsched.values.form_table import EFFECT
 from gangsched.values.seconds import format_span
 from gangsched.values.text import printable
-from gangsched.what_if import SmallestChange, Sufficient, WhatIf
+from gangsched.what_if import LargerQuota, SmallestChange, Sufficient, WhatIf
 
 __all__ = ["SCHEMA", "Explanation", "Refusal", "WhatIfAnswer"]
 
@@ -122,7 +122,7 @@ class Explanation:
         changes: For each kind of node, how many more nodes would start its group.
         untried: How many further kinds of nodes were not tried.
         ahead: What is tried before the group; None if nothing is, or if nodes would start it.
-        what_if: The answer to ``--add`` and ``--apply``; None without either.
+        what_if: The answer to ``--add``, ``--apply`` and ``--quota``; None without any.
         history: What happened to the group, or to the pod, so far; None if that was not asked.
         reservation: The capacity that is reserved for a gang meanwhile; None if none is, or if the
             subject does not wait. The reason of another gang counts it as used.
@@ -221,6 +221,12 @@ def _shape(node: Node) -> dict[str, Any]:
     return {"shape": shape, "labels": dict(node.labels)}
 
 
+def _larger(quota: LargerQuota) -> dict[str, Any]:
+    amounts = {"nominal": quota.nominal, "hard": quota.hard}
+    stated = {word: {n: each.quantity(n) for n in each} for word, each in amounts.items()}
+    return {"name": quota.name, **stated}
+
+
 def _change(change: SmallestChange) -> dict[str, Any]:
     shape = change.shape
     found = change if isinstance(change, Sufficient) else None
@@ -234,6 +240,8 @@ def _change(change: SmallestChange) -> dict[str, Any]:
         "exhausted": None if lacking is None else lacking.exhausted,
         "others_started": change.others_started,
         "is_older": None if lacking is None else lacking.is_older,
+        "larger_quotas": None if lacking is None else [_larger(each) for each in lacking.larger],
+        "nodes_besides": None if lacking is None else lacking.nodes_besides,
         "why": None if lacking is None else _why(lacking.why),
         "text": str(change),
     }

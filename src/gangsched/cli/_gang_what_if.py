@@ -1,4 +1,4 @@
-"""``kubectl gang what-if``: what would start if the cluster had more nodes."""
+"""``kubectl gang what-if``: what would start if the cluster had more nodes, or other quotas."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from gangsched.cli._files import BadInputError
+from gangsched.cli._quota_option import changed_quotas
 from gangsched.cli._tables import print_documents, table
 from gangsched.errors import InvalidValueError
 from gangsched.events import Bind, GroupScheduled, NodeAdded
@@ -24,20 +25,13 @@ _MOST_NODES: Final = 100_000
 
 
 def ask_what_if(survey: Survey, options: argparse.Namespace) -> None:
-    """Print which gangs would start, and where, if there were more nodes."""
+    """Print which gangs would start, and where, with more nodes or other quotas."""
     from gangsched.explain import Running, in_utc
 
-    if not 0 <= options.add_nodes <= _MOST_NODES:
-        expected = f"a whole number from 0 to {_MOST_NODES}"
-        raise InvalidValueError("--add-nodes", options.add_nodes, expected)
-    model = survey.cache.cluster.node(options.like)
-    if model is None:
-        known = [node.name for node in survey.cache.cluster.nodes()]
-        named = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
-        raise BadInputError(f"--like: no node {options.like!r}; known: {named or 'none'}")
-    events = [NodeAdded(node) for node in _more(survey, model, options.add_nodes)]
+    quotas = changed_quotas(survey.scheduler.stated_quotas, options.quota)
+    events = _added(survey, options)
     before = survey.scheduler.what_if(now=survey.now)
-    after = survey.scheduler.what_if(*events, now=survey.now)
+    after = survey.scheduler.what_if(*events, quotas=quotas, now=survey.now)
     started = _started(after.effects)
     without = _started(before.effects)
     places: dict[str, str] = {}
@@ -65,6 +59,28 @@ def ask_what_if(survey: Survey, options: argparse.Namespace) -> None:
         print(table(("POD", "NODE"), sorted(places.items())))
     for key, why in waiting.items():
         print(printable(f"pod group {key} would wait: {why}"))
+
+
+def _added(survey: Survey, options: argparse.Namespace) -> list[NodeAdded]:
+    """Return the nodes that are added, as events.
+
+    Raises:
+        BadInputError: There is nothing to ask, or no such node.
+        InvalidValueError: They are too many.
+    """
+    if options.add_nodes is None and options.like is None and options.quota:
+        return []
+    if options.add_nodes is None or options.like is None:
+        raise BadInputError("expected --add-nodes with --like, or --quota")
+    if not 0 <= options.add_nodes <= _MOST_NODES:
+        expected = f"a whole number from 0 to {_MOST_NODES}"
+        raise InvalidValueError("--add-nodes", options.add_nodes, expected)
+    model = survey.cache.cluster.node(options.like)
+    if model is None:
+        known = [node.name for node in survey.cache.cluster.nodes()]
+        named = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
+        raise BadInputError(f"--like: no node {options.like!r}; known: {named or 'none'}")
+    return [NodeAdded(node) for node in _more(survey, model, options.add_nodes)]
 
 
 def _started(effects: Sequence[object]) -> set[str]:

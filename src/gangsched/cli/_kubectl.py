@@ -48,6 +48,7 @@ from gangsched.cli._gang_what_if import ask_what_if
 from gangsched.cli._gang_why import begin_why, end_why, explain_gang, prepare_why, show_why
 from gangsched.cli._options import seconds
 from gangsched.cli._parser import Parser
+from gangsched.cli._quota_option import add_quota_option
 from gangsched.cli._tables import FORMATS
 from gangsched.cli._time_limit import within
 from gangsched.configuration import Settings
@@ -85,13 +86,12 @@ def _parser() -> argparse.ArgumentParser:
     why.add_argument("group", metavar="NAME", help="the gang, as NAME or NAMESPACE/NAME")
     add_ask_options(get, page="gangs", show=show_gangs)
     add_ask_options(why, page="why", show=show_why)
-    what_if = _command(commands, "what-if", ask_what_if, "say what would start with more nodes")
-    what_if.add_argument(
-        "--add-nodes", type=int, required=True, metavar="COUNT", help="how many nodes are added"
+    what_if = _command(
+        commands, "what-if", ask_what_if, "say what would start with more nodes or other quotas"
     )
-    what_if.add_argument(
-        "--like", required=True, metavar="NODE", help="the node that the added nodes are like"
-    )
+    what_if.add_argument("--add-nodes", type=int, metavar="COUNT", help="how many nodes are added")
+    what_if.add_argument("--like", metavar="NODE", help="the node that the added nodes are like")
+    add_quota_option(what_if)
     queue = _command(
         commands, "queue", list_queue, "list what waits, in the order in which it is tried"
     )

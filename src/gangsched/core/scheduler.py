@@ -246,6 +246,7 @@ class Scheduler(SchedulerView):
     def what_if(
         self,
         *events: Event,
+        quotas: Iterable[Quota] | None = None,
         now: float | None = None,
         until: float | None = None,
         budget: int = 1_000_000,
@@ -255,13 +256,16 @@ class Scheduler(SchedulerView):
         A fork of this scheduler handles the events, then runs scheduling cycles until its active
         queue is empty. Effects are taken as performed at once: a bind succeeds if the cluster
         allows it, and an evicted pod is gone. The fork shares immutable objects with this scheduler
-        and copies the others when they are read.
+        and copies the others when they are read. If *quotas* are given, they are set first.
 
         Runtime complexity: that of the calls, plus O(queued gangs + states of nodes + groups), plus
-        a shallow copy of the dicts of pods, nodes and groups.
+        a shallow copy of the dicts of pods, nodes and groups. With *quotas*, that of ``set_quotas``
+        besides.
 
         Args:
             events: The events, in order; none to ask what happens without any.
+            quotas: All quotas of the fork, as for ``set_quotas``; None for those of this scheduler,
+                which are ``stated_quotas``.
             now: The current instant; None for that of the last call.
             until: The instant until which deadlines are applied and cycles are run, in seconds
                 like *now*; None for *now*. Until then running pods succeed when the run times of
@@ -282,9 +286,12 @@ class Scheduler(SchedulerView):
         now, until = ahead.span(self._now, now, until)
         for event in events:
             check_event(event)
+        found = None if quotas is None else as_quotas(quotas)
         ahead.check_budget(budget)
         self._call.refuse_inside("what_if")
         fork = ahead.look(self, self._state, now, ahead.Spending(budget))
+        if found is not None:
+            fork.set_quotas(found)
         for event in events:
             fork.tell(event)
         fork.run(until)
@@ -365,7 +372,8 @@ class Scheduler(SchedulerView):
 
         A group that runs below its minimum counts as one that has not started. Changes nothing.
         Each number is tried from 0 on with ``what_if``, all nodes added at once.
-        The numbers are not bisected, because with more nodes another gang may start instead.
+        The numbers are not bisected, because with more nodes another gang may start instead. If a
+        quota keeps the group out, larger quotas are tried, too: see ``Insufficient.larger``.
 
         Runtime complexity: that of ``what_if`` for each number, except that ``why`` is answered
         once; for a group that lacks members, once for each number.

@@ -446,6 +446,29 @@ def test_what_if_says_what_starts_only_with_more_nodes(api: MemoryApi, kubectl: 
     assert "gpu-node-0-more-4" in text
 
 
+def test_what_if_takes_other_quotas(
+    api: MemoryApi, kubectl: Kubectl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "quotas: [{name: red, namespaces: [default], nominal: {nvidia.com/gpu: 2}}]\n",
+        encoding="utf-8",
+    )
+    api.put(NODES, node_json("n", gpu=8))
+    put_gang(api, "train", 3)
+    asked = ("what-if", "--config", str(config), "--quota", "red", "nominal")
+    assert kubectl(*asked, "nvidia.com/gpu=3") == "pod group default/train would start\n"
+    assert "would wait: not admitted: exceeded quota red" in kubectl(*asked, "cpu=3")
+    assert "if quota red had nominal nvidia.com/gpu=3\n" in kubectl(
+        "why", "train", "--config", str(config)
+    )
+    for given in (["what-if"], ["what-if", "--add-nodes", "1"], ["what-if", "--like", "n"]):
+        with pytest.raises(SystemExit, match="2"):
+            raise SystemExit(_kubectl.main(given))
+        assert "expected --add-nodes with --like, or --quota" in capsys.readouterr().err
+
+
 def test_added_node_is_no_twin_of_the_host_of_its_model(api: MemoryApi, kubectl: Kubectl) -> None:
     api.put(NODES, node_json("n", gpu=1))
     put_gang(api, "pinned", 2, nodeSelector={"kubernetes.io/hostname": "n"})

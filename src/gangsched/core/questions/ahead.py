@@ -11,14 +11,16 @@ Rules:
   R3  cycles are run until the active queue is empty. Time passes only up to the instant asked for,
       and pods end meanwhile as far as their run times are known (``expected_ends``);
   R4  a question has a budget in all: a fork that has spent it decides nothing more, and the answer
-      says so.
+      says so;
+  R5  other quotas are set before anything else, as ``Scheduler.set_quotas`` does. That reads the
+      whole state again, so it is not begun if the budget is less than what it costs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Final, final
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol, final
 
 from gangsched.cluster_objects import claims_of_pods
 from gangsched.core.questions.expected_ends import ExpectedEnds
@@ -42,13 +44,14 @@ from gangsched.events import (
 from gangsched.explain import Why
 from gangsched.forking import copying
 from gangsched.model import FrozenMap, PodUID
+from gangsched.options.quota import Quota
 from gangsched.overlay import OverlayCluster
 from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.protocols import FourCalls
 from gangsched.quantity import is_seconds
 from gangsched.what_if import WhatIf
 
-__all__ = ["Ahead", "Spending", "check_budget", "look", "span"]
+__all__ = ["Ahead", "Calls", "Spending", "check_budget", "look", "span"]
 
 _DECISION: Final = 10
 """The steps of a decision, besides those of its search; a step is about 10 microseconds."""
@@ -59,8 +62,20 @@ _COPIED: Final = 100
 """How many pods or nodes a fork copies in one step."""
 _READ: Final = 2
 """How many objects are copied in one step, when the fork first reads them."""
+_READ_AGAIN: Final = 30
+"""The steps for each pod and node of which the state is written and read again."""
 _FREE: Final = 5_000
 """How many objects of each fork may be copied that are not counted."""
+
+
+class Calls(FourCalls, Protocol):
+    """The calls of a scheduler that is forked."""
+
+    _state: State
+
+    def set_quotas(self, quotas: Iterable[Quota], *, now: float) -> tuple[Effect, ...]:
+        """Replace the quotas."""
+        ...
 
 
 @final
@@ -105,7 +120,7 @@ class Ahead:
 
     def __init__(
         self,
-        calls: FourCalls,
+        calls: Calls,
         state: State,
         cluster: OverlayCluster,
         now: float,
@@ -126,6 +141,17 @@ class Ahead:
         self.cluster: OverlayCluster = cluster
         self.timed: list[tuple[float, Effect]] = []
         self.now: float = now
+
+    def set_quotas(self, quotas: Iterable[Quota]) -> None:
+        """Let the fork go on with other quotas; it is cut short if that costs too much."""
+        steps = _READ_AGAIN * (len(self.state.records.pods) + self.state.table.count)
+        if self._spending.left < steps:
+            self._spending.left, self.is_cut_short = 0, True
+            return
+        self._spending.spend(steps)
+        effects = self._calls.set_quotas(quotas, now=self.now)
+        self.state = self._before = self._calls._state
+        self._perform(effects)
 
     def tell(self, event: Event) -> None:
         """Apply an event to the overlay and let the fork handle it."""
@@ -151,6 +177,8 @@ class Ahead:
 
     def run(self, until: float) -> None:
         """Run cycles, end pods and apply deadlines until an instant, or the end of the budget."""
+        if self.is_cut_short:
+            return
         self.settle()
         if until > self.now:
             self._ends = ExpectedEnds(self.state, self._before)
@@ -274,7 +302,7 @@ class Ahead:
         return self.cluster.apply(PodDeleted(evict.uid))
 
 
-def look(calls: FourCalls, state: State, now: float, spending: Spending | None = None) -> Ahead:
+def look(calls: Calls, state: State, now: float, spending: Spending | None = None) -> Ahead:
     """Fork a scheduler and its state, to run the fork from an instant on.
 
     Args:

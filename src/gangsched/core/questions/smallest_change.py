@@ -10,18 +10,22 @@ Rules:
   R4  all trials share one budget. A trial that is cut short proves nothing about its number;
   R5  a group that runs below its minimum, since a node was lost for example, has not started: it
       starts once it has its minimum again. Whether its members go one by one does not matter;
-  R6  a group of groups has started once as many of the groups below it as it wants have.
+  R6  a group of groups has started once as many of the groups below it as it wants have;
+  R7  of a group that a quota keeps out, it is asked how large quotas have to be, and how many nodes
+      it lacks then; see ``larger_quotas``. While no time passes and nothing is evicted, more nodes
+      give back no quota, so none are tried before that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import count, islice
 
 from attrs import evolve
 
-from gangsched.core.questions.ahead import Ahead, Spending, look
+from gangsched.core.questions.ahead import Ahead, Calls, Spending, look
 from gangsched.core.questions.empty_node import refusals
+from gangsched.core.questions.larger_quotas import keeps_out, search_quotas, within_nominal
 from gangsched.core.reading.why import why_of
 from gangsched.core.state import State
 from gangsched.errors import GangschedError, InvalidValueError, UnknownPodError
@@ -37,18 +41,18 @@ from gangsched.explain import (
     Why,
 )
 from gangsched.model import GroupKey, Node, NodeName, PodUID
+from gangsched.options.quota import EXCEEDED, Quota
 from gangsched.primitives import quorum
 from gangsched.primitives.families import AWAITS_GROUPS
 from gangsched.primitives.group_info import PodGroupInfo
 from gangsched.primitives.registry import PodGroupRegistry
-from gangsched.protocols import FourCalls
 from gangsched.what_if import Insufficient, SmallestChange, Sufficient
 
 __all__ = ["search"]
 
 
 def search(
-    calls: FourCalls,
+    calls: Calls,
     state: State,
     key: GroupKey,
     shape: Node,
@@ -81,12 +85,39 @@ def search(
     if until is None:
         gang = state.records.gang_about(key)
         until = now if gang is None else max(now, gang.backoff_until)
+    spending = Spending(budget)
+    found = _search(calls, state, key, shape, most, now, until, spending)
+    if not isinstance(found, Insufficient) or not _may_lack_quota(found):
+        return found
+    for look_for in (within_nominal, search_quotas):
+        quotas = look_for(calls, state, key, now, until, spending)
+        if quotas is not None:
+            then = _search(calls, state, key, shape, most, now, until, spending, quotas.all)
+            if isinstance(then, Sufficient):
+                return evolve(found, larger=quotas.larger, nodes_besides=then.nodes)
+    return found
+
+
+def _search(
+    calls: Calls,
+    state: State,
+    key: GroupKey,
+    shape: Node,
+    most: int,
+    now: float,
+    until: float,
+    spending: Spending,
+    quotas: Sequence[Quota] | None = None,
+) -> SmallestChange:
+    """Return the least number of added nodes, with the quotas that are given; see ``search``."""
+    known = state.records.registry.get(key)
     lacked = 0 if known is None else quorum.missing(known)
     number = 0
     before: Why | None = None
-    spending = Spending(budget)
     while True:
         ahead = look(calls, state, now, spending)
+        if quotas is not None:
+            ahead.set_quotas(quotas)
         if not number:
             before = _before(ahead, key)
         info = _run_with(ahead, key, _fresh(ahead, shape, number), until)
@@ -99,6 +130,9 @@ def search(
             break
         if _lacks_members(before) and _lacks_members(why_of(ahead.state, key)):
             break  # see R3
+        may_return = state.settings.preemption is not None or until > now
+        if not may_return and keeps_out(ahead.state, key):
+            break  # see R7
         number += 1
     is_cut_short = ahead.is_cut_short
     why = why_of(ahead.state, key)
@@ -148,6 +182,13 @@ def _runs(state: State, info: PodGroupInfo) -> bool:
 def _rest(why: Why) -> Why | None:
     """Return why pending members do not run, of a group that runs in part too."""
     return why.rest if isinstance(why, PartlyRunning) else why
+
+
+def _may_lack_quota(found: Insufficient) -> bool:
+    """Return whether a quota keeps a group out with the nodes that were tried."""
+    rest = _rest(found.why)
+    is_out = isinstance(rest, NotAdmitted) and rest.reason.startswith(EXCEEDED)
+    return is_out and not found.exhausted
 
 
 def _lacks_members(why: Why | None) -> bool:

@@ -29,12 +29,32 @@ from gangsched.model import GroupKey
 from gangsched.options.quota import TOO_LARGE
 from gangsched.resources import Resources, with_zeros
 
-__all__ = ["Order", "as_number"]
+__all__ = ["Order", "as_number", "wanted"]
 
 
 def as_number(share: Share) -> float:
     """Return a share as it is shown: infinite for a queue that borrows without weight."""
     return math.inf if share[0] else share[1]
+
+
+def wanted(state: State, gang: GangRecord, owner: Owner) -> Mapping[str, int]:
+    """Return how much more an owner that waits for a quota would be charged. O(members).
+
+    Args:
+        state: The state.
+        gang: The gang.
+        owner: The group of it that waits, or the gang itself.
+    """
+    quotas, info = state.records.quotas, gang.infos.get(GroupKey(owner))
+    if info is not None and info.was_scheduled:  # its members go one by one
+        return dict(next((r.pod.requests for r in gang.in_order() if r.info is info), {}))
+    found = dict[str, int]()
+    for key, amounts in claims(state, gang, info):
+        if quotas.queue_of(key) == quotas.queue_of(owner):
+            now = quotas.target_of(key, Resources())
+            for name, amount in quotas.target_of(key, amounts).items():
+                found[name] = found.get(name, 0) + amount - now.get(name, 0)
+    return found
 
 
 @final
@@ -69,7 +89,7 @@ class Order:
         behind = None if queue is None else self._behind(queue)
         if queue is None or behind is None:
             return None
-        return _turn(queue, self._wanted(gang, owner), behind=behind)
+        return _turn(queue, wanted(self._state, gang, owner), behind=behind)
 
     def held_up(self, gang: GangRecord, owner: Owner, reason: str) -> QueueTurn | None:
         """Return how the queue of a gang stands that waits for a quota; None if nothing is to say.
@@ -85,46 +105,32 @@ class Order:
         queue = self._queue_of(owner)
         if queue is None or reason.endswith(TOO_LARGE):
             return None
-        wanted = self._wanted(gang, owner)
-        if self._is_capped(owner, wanted):
+        more = wanted(self._state, gang, owner)
+        if self._is_capped(owner, more):
             return None
-        lacks = {name: more for name, more in wanted.items() if more > queue.left(name)}
+        lacks = {name: amount for name, amount in more.items() if amount > queue.left(name)}
         limit, short = _reached(queue, lacks)
         if limit is not None:
-            return _turn(queue, wanted, limit)
+            return _turn(queue, more, limit)
         borrowers, behind = tuple(self._borrowers(queue, short)), self._behind(queue)
         if not borrowers and behind is None:
             return None
-        return _turn(queue, wanted, None, borrowers, behind)
+        return _turn(queue, more, None, borrowers, behind)
 
     def _queue_of(self, owner: Owner) -> Account | None:
         quotas = self._state.records.quotas
         queue = quotas.tree.by_name.get(quotas.queue_of(owner))
         return None if queue is None or queue.parent is None or not queue.has_part else queue
 
-    def _wanted(self, gang: GangRecord, owner: Owner) -> Mapping[str, int]:
-        """Return how much more an owner would be charged, as far as queues share it."""
-        quotas, info = self._state.records.quotas, gang.infos.get(GroupKey(owner))
-        if info is not None and info.was_scheduled:  # its members go one by one
-            pending = (r.pod.requests for r in gang.in_order() if r.info is info)
-            return dict(next(pending, {}))
-        wanted = dict[str, int]()
-        for key, amounts in claims(self._state, gang, info):
-            if quotas.queue_of(key) == quotas.queue_of(owner):
-                now = quotas.target_of(key, Resources())
-                for name, amount in quotas.target_of(key, amounts).items():
-                    wanted[name] = wanted.get(name, 0) + amount - now.get(name, 0)
-        return wanted
-
-    def _is_capped(self, owner: Owner, wanted: Mapping[str, int]) -> bool:
+    def _is_capped(self, owner: Owner, more: Mapping[str, int]) -> bool:
         """Return whether a ``hard`` refuses so much more, of a cap or on the path of the queue."""
         accounts = self._state.records.quotas.accounts_of(owner)
         above = {each for account in accounts for each in account.path}
         return any(
-            each.used.get(name, 0) + more > each.quota.hard.get(name, math.inf)
+            each.used.get(name, 0) + amount > each.quota.hard.get(name, math.inf)
             for each in above
-            for name, more in wanted.items()
-            if more > 0
+            for name, amount in more.items()
+            if amount > 0
         )
 
     def _borrowers(self, queue: Account, lacks: Iterable[str]) -> Iterable[OtherQueue]:
@@ -192,12 +198,12 @@ class Order:
 
 def _turn(
     queue: Account,
-    wanted: Iterable[str],
+    asked: Iterable[str],
     limit: ReachedLimit | None = None,
     borrowers: tuple[OtherQueue, ...] = (),
     behind: OtherQueue | None = None,
 ) -> QueueTurn:
-    names = [name for name in wanted if name in queue.resources]
+    names = [name for name in asked if name in queue.resources]
     drawn = {name: queue.drawn.get(name, 0) for name in names}
     left = {name: max(0, drawn[name] + int(queue.left(name))) for name in names}
     nominal = {name: queue.pool(name) for name in names}

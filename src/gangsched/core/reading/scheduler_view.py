@@ -22,6 +22,7 @@ from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, QuotaR
 from gangsched.model import GroupKey, PodGroup
 from gangsched.options.backfill import Reservation
 from gangsched.options.levels import Levels
+from gangsched.options.quota import Quota
 from gangsched.primitives.counters import MemberState
 from gangsched.primitives.registry import PodGroupRegistry
 from gangsched.primitives.waiting import WaitingMap
@@ -131,6 +132,11 @@ class SchedulerView:
     def levels(self) -> Levels:
         """The labels of nodes that nest, as the scheduler was told."""
         return self._state.settings.levels
+
+    @property
+    def stated_quotas(self) -> tuple[Quota, ...]:
+        """The quotas, as the scheduler was told; ``quotas`` lists what they use."""
+        return self._state.settings.quotas
 
     @property
     def queue(self) -> SchedulingQueue:
