@@ -196,3 +196,13 @@ def test_answers_are_equal_whatever_the_shares_are_and_a_question_changes_nothin
     assert answer == NotAdmitted(answer.reason)
     assert story.scheduler.what_if(until=100.0).why["default/wanted"] == answer
     assert json.dumps(story.scheduler.snapshot()) == before
+
+
+def test_figures_of_the_reason_are_of_now_whenever_it_was_asked_about() -> None:
+    story = shared(ORG, A, evolve(B, lend={"cpu": 0}))
+    for name, size in (("some", 3), ("first", 3), ("second", 3)):
+        add(story, name, "a", size)
+    assert "used cpu=3, limited cpu=4" in str(why(story, "second"))
+    add(story, "one", "a", 1)  # it fits, so none of those that wait is asked again
+    for name in ("first", "second"):
+        assert "used cpu=4, limited cpu=4" in str(why(story, name))

@@ -365,7 +365,7 @@ def test_queue_without_namespaces_counts_the_pods_and_groups_that_name_it() -> N
     story.add(evolve(make_pod("single-0", cpu=1), queue="lab"))
     assert running(story) == {"a", "free", "single"}
     why = str(story.scheduler.why("other/b"))
-    assert "exceeded quota lab: requested cpu=2, used cpu=2, limited cpu=3" in why
+    assert "exceeded quota lab: requested cpu=2, used cpu=3, limited cpu=3" in why
     end(story, "a", 2)
     assert running(story) == {"b", "free", "single"}
 

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, final
 
-from gangsched.core.admission.accounts import claims
+from gangsched.core.admission.accounts import claims, over_quota
 from gangsched.core.admission.reclaim import owners_of
 from gangsched.core.records.account_tree import Account, Share
 from gangsched.core.records.charges import Owner
@@ -29,7 +29,7 @@ from gangsched.model import GroupKey
 from gangsched.options.quota import TOO_LARGE
 from gangsched.resources import Resources, with_zeros
 
-__all__ = ["Order", "as_number", "wanted"]
+__all__ = ["Order", "as_number", "exceeded_now", "wanted"]
 
 
 def as_number(share: Share) -> float:
@@ -55,6 +55,17 @@ def wanted(state: State, gang: GangRecord, owner: Owner) -> Mapping[str, int]:
             for name, amount in quotas.target_of(key, amounts).items():
                 found[name] = found.get(name, 0) + amount - now.get(name, 0)
     return found
+
+
+def exceeded_now(state: State, gang: GangRecord, owner: Owner) -> str:
+    """Return why an owner waits for a quota, as of now; ``""`` if it would fit. O(members).
+
+    The reason that is kept is of when it was asked. It is asked again once its turn may have come.
+    """
+    quotas, info = state.records.quotas, gang.infos.get(GroupKey(owner))
+    if info is not None and info.was_scheduled:
+        return over_quota(state, gang, owner, info)[0]
+    return quotas.exceeded_by({}, dict(claims(state, gang, info)))
 
 
 @final
