@@ -228,7 +228,7 @@ def test_report_as_text_has_a_row_for_each_queue(words: tuple[str, ...], detail:
         ["queue", "lab", "mean dominant share 50.0%"],
         ["queue", "desk", "mean dominant share 12.5%, weight 2"],
     ]
-    assert "\nfairness              0.62\n" in printed
+    assert "\nfairness of queues    0.62\n" in printed
     assert "fairness" not in printed_by("simulate", *words[:4])
 
 
@@ -243,7 +243,7 @@ def test_many_queues_are_counted_in_the_text(words: tuple[str, ...]) -> None:
 def test_comparison_has_a_row_of_fairness_and_columns_of_queues(words: tuple[str, ...]) -> None:
     printed = printed_by("compare", *words, "--policy", "gang")
     (row,) = (line.split() for line in printed.splitlines() if line.startswith("fairness"))
-    assert row == ["fairness", "-", "0.62"]
+    assert row == ["fairness", "of", "queues", "-", "0.62"]
     header, *_rows = printed_by("compare", *words, "--output", "csv").splitlines()
     assert {"fairness", "queues.lab.share", "queues.lab.used.nvidia.com/gpu"} <= set(
         header.split(",")
@@ -264,4 +264,7 @@ def test_picture_of_one_run_has_a_line_for_each_queue_without_others_below() -> 
     many = tuple(Quota(name=f"q{n}", parent="org") for n in range(9))
     timeline, result = run((0.0, pod("a", "q3", 50)), quotas=(ORG, *many))
     one = picture([DrawnRun("gang", result, timeline)], ending=".svg")
-    assert title + b", the first 8 of 9" in one
+    assert title + b", the largest 8 of 9" in one
+    assert b">q3<" in one
+    timeline, result = run((0.0, pod("a", "q8", 50)), quotas=(ORG, *many))
+    assert b">q8<" in picture([DrawnRun("gang", result, timeline)], ending=".svg")

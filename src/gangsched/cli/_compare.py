@@ -35,6 +35,7 @@ from gangsched.cli._workload import add_source, read_source, refuse_two_of_stdin
 from gangsched.simulation import Counts, Distribution, JobRow, Report
 from gangsched.simulation.fragmentation import LevelFigures
 from gangsched.simulation.render import (
+    FAIRNESS_OF_TENANTS,
     MOST_TENANTS,
     TO_LAST_ARRIVAL,
     area_text,
@@ -213,6 +214,8 @@ def _rows(results: list[Report]) -> list[tuple[str, ...]]:
         if any(each.submitted for each in counts):
             rows += _job_rows(kinds[0][0], counts)
     rows += _tenant_rows(results)
+    if any(each.summary.fairness_of_tenants is not None for each in results):
+        add(FAIRNESS_OF_TENANTS, lambda each: fairness_text(each.summary.fairness_of_tenants))
     for name in dict.fromkeys(name for each in results for name in each.summary.utilisation):
         add(f"{name} used", partial(_share, name))
         if any(each.summary.utilisation_to_last_arrival for each in results):
@@ -221,7 +224,7 @@ def _rows(results: list[Report]) -> list[tuple[str, ...]]:
         add(f"{name} wasted", partial(_wasted, name))
     rows += _level_rows(results)
     if any(each.summary.queues for each in results):
-        add("fairness", lambda each: fairness_text(each.summary))
+        add("fairness of queues", lambda each: fairness_text(each.summary.fairness))
     if any(each.summary.preempted for each in results):
         add("pods preempted", lambda each: str(each.summary.preempted))
     for name in dict.fromkeys(name for each in results for name in each.summary.lost):

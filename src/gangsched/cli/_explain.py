@@ -100,7 +100,7 @@ def _explain(options: argparse.Namespace) -> int:
         raise BadInputError("--policy: expected coscheduling or gang: pod_by_pod has no groups")
     if options.policy == "fifo":
         why = "fifo keeps its order outside of the scheduler that is asked"
-        raise BadInputError(f"--policy: expected coscheduling, gang or sjf: {why}")
+        raise BadInputError(f"--policy: expected coscheduling, fair, gang or sjf: {why}")
     settings = run_settings(options)
     is_example = not (options.manifests or options.at or options.trace or options.nodes)
     source = Source(example()) if is_example else read_source(options)

@@ -47,7 +47,7 @@ __all__ = [
     "title_of",
 ]
 
-POLICIES: Final = ("coscheduling", "fifo", "gang", "pod_by_pod", "sjf")
+POLICIES: Final = ("coscheduling", "fair", "fifo", "gang", "pod_by_pod", "sjf")
 """The names of the policies: those of the presets of a ``Recipe``, and baselines."""
 
 ESTIMATES: Final = {"run_time": RUN_SECONDS, "time_limit": TIME_LIMIT}
@@ -56,8 +56,10 @@ ESTIMATES: Final = {"run_time": RUN_SECONDS, "time_limit": TIME_LIMIT}
 _OF_PRESETS: Final = ("order", "when_blocked", "permit_timeout", "placement", "levels")
 """The settings that are arguments of presets, by the same names."""
 _BACKFILL: Final = ("backfill", "estimates")
-_BASELINES: Final = ("fifo", "sjf")
+_BASELINES: Final = ("fair", "fifo", "sjf")
 _OF_BASELINES: Final = ("placement", "levels")
+_FAIR: Final = "half_life"
+"""The setting of ``fair`` alone."""
 _USUAL: Final = {**Recipe("coscheduling").arguments, **Recipe("gang").arguments}
 POLICY: Final[dict[str, Any]] = {
     "policy": "gang",
@@ -67,6 +69,7 @@ POLICY: Final[dict[str, Any]] = {
     "permit_timeout": _USUAL["permit_timeout"],
     "backfill": None,
     "estimates": "run_time",
+    "half_life": None,
     "levels": None,
 }
 """The defaults of the options: those of the presets."""
@@ -91,7 +94,8 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         choices=_Policies(POLICIES),
         metavar="POLICY",
         help="coscheduling: gangs, one pod a decision, placed members wait on permit; gang (the"
-        " default): gangs, one gang a decision; pod_by_pod: no gangs; fifo: as gang, and no job"
+        " default): gangs, one gang a decision; pod_by_pod: no gangs; fair: as gang, and the"
+        " namespace or tenant that uses least is next; fifo: as gang, and no job"
         " starts before one that came earlier; sjf: as gang, the shortest job first, by its exact"
         " run time; MODULE:FUNCTION: the"
         " scheduler that the function returns when it is called with the cluster state",
@@ -114,7 +118,7 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
     policy.add_argument(
         "--placement",
         choices=[placement.value for placement in PlacementStrategy],
-        help="how nodes are chosen for gangs and single pods, with --policy gang, fifo or sjf",
+        help="how nodes are chosen for gangs and single pods, with gang, fair, fifo or sjf",
     )
     policy.add_argument(
         "--preempt", action="store_true", help="evict pods of lower priority to free capacity"
@@ -139,6 +143,13 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         choices=list(ESTIMATES),
         help="with --backfill: which run times the scheduler knows: those of the workload, or the"
         " time limits; default: run_time",
+    )
+    policy.add_argument(
+        "--half-life",
+        type=_half_life,
+        metavar="DURATION",
+        help="with --policy fair: what was used so long ago counts half; default: only what is used"
+        " now counts",
     )
     policy.add_argument(
         "--levels",
@@ -184,6 +195,14 @@ def seconds(text: str) -> float:
     if found is None or found < 0:
         expected = "a number of seconds >= 0, or a duration such as 90s, 1h30m or 11d"
         raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
+    return found
+
+
+def _half_life(text: str) -> float:
+    """Read a half-life from the command line, in seconds."""
+    found = seconds(text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"expected a duration above 0, got {text!r}")
     return found
 
 
@@ -242,7 +261,7 @@ def title_of(settings: dict[str, Any]) -> str:
     usual = {**default_settings(policy), "preempt": False}
     usual["estimates"] = POLICY["estimates"]
     words = [policy]
-    for name in (*_OF_PRESETS, "preempt", *_BACKFILL):
+    for name in (*_OF_PRESETS, "preempt", *_BACKFILL, _FAIR):
         value = settings.get(name)
         if value is None or value == usual[name]:
             continue
@@ -270,15 +289,19 @@ def levels_of(settings: dict[str, Any], stated: Levels = NO_LEVELS) -> Levels:
 def _unused(policy: str) -> tuple[str, ...]:
     """Return the settings that have no meaning for a policy; none has one for a function."""
     if policy not in POLICIES:
-        return (*_OF_PRESETS, *_BACKFILL)
+        return (*_OF_PRESETS, *_BACKFILL, _FAIR)
     if policy in _BASELINES:
-        return (*(name for name in _OF_PRESETS if name not in _OF_BASELINES), *_BACKFILL)
+        lacks = [name for name in _OF_PRESETS if name not in _OF_BASELINES]
+        return (*lacks, *_BACKFILL, *(() if policy == "fair" else (_FAIR,)))
     unused = [name for name in _OF_PRESETS if name not in Recipe(policy).arguments]
-    return (*unused, *(() if policy == "gang" else _BACKFILL))
+    return (*unused, *(() if policy == "gang" else _BACKFILL), _FAIR)
 
 
 def make_of(
-    settings: dict[str, Any], stated: Levels = NO_LEVELS, quotas: Iterable[Quota] | None = None
+    settings: dict[str, Any],
+    stated: Levels = NO_LEVELS,
+    quotas: Iterable[Quota] | None = None,
+    users: Callable[[], Iterable[Quota]] | None = None,
 ) -> Callable[[ClusterState], Scheduler]:
     """Return what makes the scheduler that the settings describe: a ``Recipe`` for a policy.
 
@@ -287,6 +310,10 @@ def make_of(
         stated: The levels that objects of another project state, if a configuration asks for them.
         quotas: The quotas that objects of another project state, if a configuration asks for them;
             None if they are not known.
+        users: Returns a queue for each user of the workload; None if there is no workload.
+
+    Raises:
+        BadInputError: The policy depends on a workload, and there is none.
     """
     if settings.get("config") is not None:
         return configured(settings["config"], stated, quotas)
@@ -297,6 +324,10 @@ def make_of(
         preemption = Preemption() if settings.get("preempt") else None
         levels = settings.get("levels") or ()
         return partial(shortest_first, placement=placement, preemption=preemption, levels=levels)
+    if settings["policy"] == "fair":
+        if users is None:
+            raise BadInputError("--policy: fair has queues for the users of a workload")
+        return _recipe(settings, tuple(users()))
     return _recipe(settings)
 
 
@@ -312,7 +343,7 @@ def _of_function(text: str) -> Callable[[ClusterState], Scheduler]:
         raise BadInputError(f"{error}; options of a policy are given as {meant}") from error
 
 
-def _recipe(settings: dict[str, Any]) -> Recipe:
+def _recipe(settings: dict[str, Any], quotas: tuple[Quota, ...] = ()) -> Recipe:
     policy, wrong_by = settings["policy"], settings.get("backfill")
     given = {n: settings[n] for n in _OF_PRESETS if settings.get(n) is not None}
     if settings.get("preempt"):
@@ -321,6 +352,8 @@ def _recipe(settings: dict[str, Any]) -> Recipe:
         annotation = ESTIMATES[settings.get("estimates") or "run_time"]
         run_times = AnnotatedRunTimes(annotation, wrong_by=wrong_by, seed=settings.get("seed", 0))
         given["backfill"] = Backfill(run_times)
+    if policy == "fair":
+        return Recipe("gang", **given, quotas=quotas, history=settings.get("half_life"))
     if policy == "fifo":
         return Recipe("gang", **{**given, "order": Order.CREATION.value})
     return Recipe(policy, **given)

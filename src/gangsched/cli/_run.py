@@ -122,7 +122,8 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 def run_settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the settings of the scheduler and of the run as plain data."""
     chosen = policy_settings(options)
-    names = ("policy", "config", "order", "when_blocked", "permit_timeout", "placement", "levels")
+    scheduler = ("order", "when_blocked", "permit_timeout", "placement", "levels", "half_life")
+    names = ("policy", "config", *scheduler)
     return {
         **{name: chosen[name] for name in names},
         # a function and a configuration say it themselves
@@ -142,7 +143,7 @@ def simulator_of(source: Source, settings: dict[str, Any], **also: Any) -> Simul
     faults = settings.get("faults")
     return Simulator(
         source.arrivals(),
-        make_of(settings, source.levels.levels, source.quotas.quotas),
+        make_of(settings, source.levels.levels, source.quotas.quotas, source.users),
         bind_seconds=settings.get("bind_seconds", 0.0),
         seed=settings["seed"],
         strict_order=settings["policy"] == "fifo",

@@ -29,12 +29,14 @@ from gangsched.events import NodeAdded, PodAdded
 from gangsched.manifests.peer_levels import PeerLevels, read_peer_levels
 from gangsched.manifests.peer_quotas import PeerQuotas, read_quotas
 from gangsched.model import Node
+from gangsched.options.quota import Quota
 from gangsched.simulation import (
     Arrival,
     Input,
     OwnerDeleted,
     Trace,
     Workload,
+    fair_quotas,
     load_nodes,
     open_trace,
     parse_nodes_shape,
@@ -102,6 +104,11 @@ class Source:
             return self.start
         by_time: Any = attrgetter("at")
         return merge(self.start.arrivals, self._unique(self.trace), key=by_time)
+
+    def users(self) -> tuple[Quota, ...]:
+        """Return a queue for each user; a trace is read for that. O(arrivals)."""
+        found = self.arrivals()
+        return fair_quotas(found.arrivals if isinstance(found, Workload) else found)
 
     def _unique(self, trace: Trace) -> Iterator[Arrival]:
         """Refuse a pod that a manifest gives too: the second would replace a pod that runs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gangsched.simulation.describe import EventLog, LogEntry, PodRow
+from gangsched.simulation.fair_share import fair_quotas
 from gangsched.simulation.faults import (
     BindAnswerLost,
     BindFails,
@@ -82,6 +83,7 @@ __all__ = [
     "Summary",
     "Trace",
     "Workload",
+    "fair_quotas",
     "load_manifests",
     "load_nodes",
     "load_trace",

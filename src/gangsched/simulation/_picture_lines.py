@@ -7,7 +7,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, final
 
@@ -164,7 +164,7 @@ def level_charts(
 
 
 def queue_chart(
-    axis: TimeAxis, timeline: Timeline, end: float, queues: Sequence[str], title_size: int
+    axis: TimeAxis, timeline: Timeline, end: float, queues: Mapping[str, float], title_size: int
 ) -> tuple[int, Callable[[Any], None]]:
     """Return the chart of the dominant share of each queue, and the lines of its legend.
 
@@ -172,16 +172,18 @@ def queue_chart(
         axis: The time.
         timeline: The timeline of the run.
         end: Its end.
-        queues: The names of the queues; the first ones are drawn.
+        queues: The queues, with their mean shares; if there are many, the largest are drawn.
         title_size: The size of a title.
     """
-    drawn = queues[:_MOST_QUEUES]
+    drawn = [*queues]
+    if len(drawn) > _MOST_QUEUES:
+        drawn = sorted(drawn, key=lambda name: -queues[name])[:_MOST_QUEUES]
     points: dict[str, list[tuple[float, float]]] = {name: [] for name in drawn}
     for point in timeline.points:
         for row in point.queues:
             if row.queue in points:
                 points[row.queue].append((point.at, row.share))
-    more = "" if len(drawn) == len(queues) else f", the first {len(drawn)} of {len(queues)}"
+    more = "" if len(drawn) == len(queues) else f", the largest {len(drawn)} of {len(queues)}"
     draw = partial(
         axis.draw,
         title=f"Dominant share of each queue{more}",

@@ -182,13 +182,13 @@ def _panels(runs: Sequence[DrawnRun]) -> list[tuple[float, Callable[[Any], None]
     points = [run.timeline.points for run in runs]
     used: list[_Series] = [[(p.at, p.used_share[0]) for p in each] for each in points]
     wasted: list[_Series] = [[(p.at, p.wasted_share[0]) for p in each] for each in points]
-    queues: list[_Series] = [queue_lengths(run.result.jobs) for run in runs]
+    lengths: list[_Series] = [queue_lengths(run.result.jobs) for run in runs]
     of_used = _share_of(p.used_share[1] for each in points for p in each)
     of_wasted = _share_of(p.wasted_share[1] for each in points for p in each)
     panels: list[tuple[float, Callable[[Any], None]]] = [
         (
             _HEIGHT + (0.0 if is_single else _LINE * len(runs)),
-            over_time("Number of jobs that wait", queues, percent=False),
+            over_time("Number of jobs that wait", lengths, percent=False),
         ),
         (_HEIGHT, over_time(f"{of_used}used by running jobs", used, percent=True)),
         (_HEIGHT, over_time(f"{of_wasted}held by gangs that cannot run", wasted, percent=True)),
@@ -197,7 +197,8 @@ def _panels(runs: Sequence[DrawnRun]) -> list[tuple[float, Callable[[Any], None]
     timed = [(run.name, run.timeline, run.result.summary.end) for run in runs]
     for lines, draw in level_charts(time, timed, resource, _TITLE):
         panels.append((_HEIGHT + _LINE * lines, draw))
-    leaves = leaves_of(runs[0].result.summary.queues)
+    queues = runs[0].result.summary.queues
+    leaves = {name: queues[name].share for name in leaves_of(queues)}
     if is_single and leaves:
         lines, draw = queue_chart(time, runs[0].timeline, end, leaves, _TITLE)
         panels.append((_HEIGHT + _LINE * lines, draw))

@@ -25,6 +25,7 @@ __all__ = [
     "MOST_TENANTS",
     "TO_LAST_ARRIVAL",
     "area_text",
+    "FAIRNESS_OF_TENANTS",
     "fairness_text",
     "figures_of",
     "kinds_of_jobs",
@@ -45,6 +46,7 @@ _UNITS = {
 }
 MOST_TENANTS: Final = 8
 """The most tenants, or queues, of which tables have a row; the JSON has all."""
+FAIRNESS_OF_TENANTS: Final = "fairness of tenants"
 _MOST_TREES: Final = 4
 TO_LAST_ARRIVAL: Final = "  to last arrival"
 _GI_HOUR: Final = 2**30 * 3600
@@ -98,6 +100,8 @@ def summary_text(result: Report) -> str:
                 took = f"{figures}, of the {counts.finished} that finished"
                 rows += [("  took", took), ("  slowdown", _figures(counts.slowdown, _factor))]
     rows += _tenants(summary)
+    if summary.fairness_of_tenants is not None:
+        rows.append((FAIRNESS_OF_TENANTS, fairness_text(summary.fairness_of_tenants)))
     for name, share in summary.utilisation.items():
         rows.append((f"{name} used", share_text(share)))
         if summary.utilisation_to_last_arrival:
@@ -163,12 +167,12 @@ def _queues(summary: Summary) -> Iterator[tuple[str, str]]:
         weight = "" if figures.weight == 1 else f", weight {_number(figures.weight)}"
         yield f"queue {name}", f"mean dominant share {share_text(figures.share)}{weight}"
     if summary.queues:
-        yield "fairness", fairness_text(summary)
+        yield "fairness of queues", fairness_text(summary.fairness)
 
 
-def fairness_text(summary: Summary) -> str:
-    """Return the fairness of a run with two decimals; ``-`` if no queue used anything."""
-    return "-" if summary.fairness is None else f"{summary.fairness:.2f}"
+def fairness_text(fairness: float | None) -> str:
+    """Return the fairness of a run with two decimals; ``-`` for none."""
+    return "-" if fairness is None else f"{fairness:.2f}"
 
 
 def _number(value: float) -> str:

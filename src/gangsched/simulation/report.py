@@ -162,6 +162,8 @@ class Summary:
         queues: The figures of each queue, parents first; only of a run that was watched.
         fairness: Jain's index of the shares of queues, see ``queue_usage``; None if none used
             anything, or if the run was not watched.
+        fairness_of_tenants: Jain's index of what namespaces used beside even shares, while one of
+            them waited; see ``tenant_shares``. None without a timeline, or if none had to wait.
     """
 
     begin: float
@@ -182,6 +184,7 @@ class Summary:
     levels: dict[str, LevelFigures] = field(factory=dict[str, LevelFigures])
     queues: dict[str, QueueFigures] = field(factory=dict[str, QueueFigures])
     fairness: float | None = None
+    fairness_of_tenants: float | None = None
 
 
 @final
@@ -313,6 +316,7 @@ def report(
         ),
         queues=queues,
         fairness=fairness_of(queues),
+        fairness_of_tenants=timeline.tenants.fairness(now=now) if timeline else None,
     )
     return Report(
         settings=settings or {},

@@ -5,7 +5,8 @@ Rules:
   R2  a picture has one share for each instant: that of the resource of which the largest share is
       used. It is named, because it may be another one at another instant;
   R3  how the free capacity lies in racks and blocks: the rules are those of ``fragmentation``;
-  R4  what queues use: the rules are those of ``queue_usage``.
+  R4  what queues use: the rules are those of ``queue_usage``; how even the shares of tenants are:
+      those of ``tenant_shares``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from gangsched.simulation.jobs import JobRow
 from gangsched.simulation.metrics import largest_share
 from gangsched.simulation.queue_usage import QueueTracker, QueueUse, queues_of
 from gangsched.simulation.simulator import Simulator
+from gangsched.simulation.tenant_shares import TenantTracker
 
 __all__ = ["MOST_STAYS", "Point", "Stay", "Timeline", "Usage", "queue_lengths", "steps", "usages"]
 
@@ -124,6 +126,7 @@ class Timeline:
             again.
         areas: What was free in the domains of each level, over time from the first pod on.
         queues: What the queues of the scheduler used, likewise.
+        tenants: What namespaces used, beside even shares; also if no simulator is watched.
     """
 
     def __init__(self, levels: Levels | None = None, *, keep: bool = True) -> None:
@@ -134,6 +137,7 @@ class Timeline:
         """The levels of the points; those of the scheduler from ``watch`` on."""
         self.areas: FreeAreas = FreeAreas()
         self.queues: QueueTracker = QueueTracker(())
+        self.tenants: TenantTracker = TenantTracker()
         self._has_queues = False
         self._is_given = levels is not None
         self._keep = keep
@@ -154,7 +158,8 @@ class Timeline:
         simulator.places.watchers.append(self)
 
     def event(self, event: Event, now: float) -> None:
-        """Do nothing."""
+        """Note what tenants ask for and use."""
+        self.tenants.event(event, now)
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
         """Do nothing."""
