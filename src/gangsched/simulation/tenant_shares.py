@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import final
 
 from attrs import define, field
@@ -48,10 +48,14 @@ def even_parts(total: float, asked: Sequence[float]) -> list[float]:
 @final
 @define(eq=False)
 class _Tenant:
-    """What a tenant asks for and uses, in thousandths, and both shares over time."""
+    """What a tenant asks for and uses, in thousandths, and its shares over time.
+
+    *shares* are of what it asks for and of what it uses, now; None after a change.
+    """
 
     asked: dict[str, int] = field(factory=dict[str, int])
     used: dict[str, int] = field(factory=dict[str, int])
+    shares: tuple[float, float] | None = None
     area: float = 0.0
     even_area: float = 0.0
 
@@ -108,7 +112,10 @@ class TenantTracker:
             self._count(pod, holds, 1)
 
     def _count(self, pod: Pod, holds: bool, sign: int) -> None:
-        tenant = self._tenants.setdefault(pod.namespace, _Tenant())
+        tenant = self._tenants.get(pod.namespace)
+        if tenant is None:
+            tenant = self._tenants[pod.namespace] = _Tenant()
+        tenant.shares = None
         for amounts in (tenant.asked, tenant.used) if holds else (tenant.asked,):
             for name, amount in pod.requests.items():
                 amounts[name] = amounts.get(name, 0) + sign * amount
@@ -118,6 +125,8 @@ class TenantTracker:
             return
         self._integrate(now)
         self._capacity = self._capacity - self._nodes.pop(name, NOTHING) + (offered or NOTHING)
+        for tenant in self._tenants.values():
+            tenant.shares = None
         if offered is not None:
             self._nodes[name] = offered
 
@@ -125,17 +134,20 @@ class TenantTracker:
         seconds, self._at = now - self._at, max(now, self._at)
         if seconds <= 0:
             return
-        found = [(each, self._share(each.asked)) for each in self._tenants.values()]
-        found = [(each, asked) for each, asked in found if asked > 0]
-        if len(found) < 2:
+        found = [(each, *self._shares(each)) for each in self._tenants.values()]
+        found = [row for row in found if row[1] > 0]
+        if len(found) < 2 or not any(asked > used + _ROUNDING for _one, asked, used in found):
             return
-        used = [self._share(each.used) for each, _asked in found]
-        if not any(a > u + _ROUNDING for (_each, a), u in zip(found, used, strict=True)):
-            return
-        parts = even_parts(sum(used), [asked for _each, asked in found])
-        for (each, _asked), share, part in zip(found, used, parts, strict=True):
-            each.area += share * seconds
-            each.even_area += part * seconds
+        total = sum(used for _one, _asked, used in found)
+        parts = even_parts(total, [asked for _one, asked, _used in found])
+        for (tenant, _asked, used), part in zip(found, parts, strict=True):
+            tenant.area += used * seconds
+            tenant.even_area += part * seconds
 
-    def _share(self, amounts: Mapping[str, int]) -> float:
-        return largest_share(amounts, self._capacity)[0]
+    def _shares(self, tenant: _Tenant) -> tuple[float, float]:
+        """Return the shares that a tenant asks for and uses. O(resources), O(1) if known."""
+        if tenant.shares is None:
+            amounts = (tenant.asked, tenant.used)
+            asked, used = (largest_share(each, self._capacity)[0] for each in amounts)
+            tenant.shares = asked, used
+        return tenant.shares
