@@ -6,17 +6,13 @@ so answers that differ in this alone are equal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, final
+from typing import ClassVar, final
 
 from attrs import frozen
 
 from gangsched.resources import NOTHING, Resources
 
 __all__ = ["OtherQueue", "QueueTurn", "ReachedLimit"]
-
-_NAMED: Final = 2
-"""The number of queues that a sentence names."""
 
 
 @final
@@ -41,7 +37,7 @@ class OtherQueue:
     def __str__(self) -> str:
         """``red has borrowed nvidia.com/gpu=8, share 0.50 to 0.25``"""
         has = f" has borrowed {_quantities(self.borrowed)}" if self.borrowed else ""
-        return f"{self.name}{has}, share {self.share:.2f} to {self.own_share:.2f}"
+        return f"{self.name}{has}, share {_share(self.share)} to {_share(self.own_share)}"
 
     def _said(self, queue: str) -> str:
         return str(self) if self.beside == queue else f"{self} of {self.beside}"
@@ -82,11 +78,15 @@ class QueueTurn:
         limited: What it may use at the moment.
         nominal: What it may use without borrowing.
         limit: What it, or a queue above it, may not borrow; None if that does not hold up the gang.
-        borrowers: The queues that hold up the gang since they use more than their nominal; those
-            with the nearest parent come first, and of these the largest share.
+        borrowers: The first queues that hold up the gang since they use more than their nominal;
+            those with the nearest parent come first, and of these the largest share.
+        others: How many more queues do.
         behind: The queue whose gangs are asked before: it has a smaller share, and gangs that wait.
             None if there is none.
     """
+
+    MOST_NAMED: ClassVar[int] = 2
+    """How many borrowers an answer names."""
 
     queue: str
     used: Resources
@@ -94,6 +94,7 @@ class QueueTurn:
     nominal: Resources
     limit: ReachedLimit | None = None
     borrowers: tuple[OtherQueue, ...] = ()
+    others: int = 0
     behind: OtherQueue | None = None
 
     @property
@@ -107,16 +108,17 @@ class QueueTurn:
     def __str__(self) -> str:
         """``queue blue has borrowed cpu=8, share 0.50 to 0.00; waits behind queue …``"""
         parts = [] if self.limit is None else [f"queue {self.limit}"]
-        parts += _named(self.borrowers, self.queue)
+        parts += [f"queue {other._said(self.queue)}" for other in self.borrowers]
+        if self.others:
+            parts.append(f"and {self.others} more")
         if self.behind is not None:
             parts.append(f"waits behind queue {self.behind._said(self.queue)}")
         return "; ".join(parts)
 
 
-def _named(others: Sequence[OtherQueue], queue: str) -> list[str]:
-    parts = [f"queue {other._said(queue)}" for other in others[:_NAMED]]
-    more = len(others) - _NAMED
-    return [*parts, f"and {more} more"] if more > 0 else parts
+def _share(share: float) -> str:
+    """Return a share with two decimals, or with the digit that tells a small one from 0."""
+    return f"{share:.1g}" if 0 < share < 0.005 else f"{share:.2f}"
 
 
 def _quantities(given: Resources) -> str:

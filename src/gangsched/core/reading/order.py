@@ -15,7 +15,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final, final
 
 from gangsched.core.admission.accounts import claims, over_quota
@@ -27,9 +27,9 @@ from gangsched.core.state import State
 from gangsched.explain import OtherQueue, QueueTurn, ReachedLimit
 from gangsched.model import GroupKey
 from gangsched.options.quota import TOO_LARGE
-from gangsched.resources import Resources, with_zeros
+from gangsched.resources import NOTHING, Resources, with_zeros
 
-__all__ = ["Order", "as_number", "exceeded_now", "wanted"]
+__all__ = ["Order", "as_number", "wanted"]
 
 
 def as_number(share: Share) -> float:
@@ -45,27 +45,23 @@ def wanted(state: State, gang: GangRecord, owner: Owner) -> Mapping[str, int]:
         gang: The gang.
         owner: The group of it that waits, or the gang itself.
     """
+    return _asked(state, gang, owner)[1]
+
+
+def _asked(state: State, gang: GangRecord, owner: Owner) -> tuple[str, Mapping[str, int]]:
+    """Return why an owner exceeds its quota as of now, and how much more it would be charged."""
     quotas, info = state.records.quotas, gang.infos.get(GroupKey(owner))
     if info is not None and info.was_scheduled:  # its members go one by one
-        return dict(next((r.pod.requests for r in gang.in_order() if r.info is info), {}))
-    found = dict[str, int]()
-    for key, amounts in claims(state, gang, info):
+        one = next((r.pod.requests for r in gang.in_order() if r.info is info), NOTHING)
+        return over_quota(state, gang, owner, info)[0], one
+    claimed = dict(claims(state, gang, info))
+    more = dict[str, int]()
+    for key, amounts in claimed.items():
         if quotas.queue_of(key) == quotas.queue_of(owner):
-            now = quotas.target_of(key, Resources())
+            now = quotas.target_of(key, NOTHING)
             for name, amount in quotas.target_of(key, amounts).items():
-                found[name] = found.get(name, 0) + amount - now.get(name, 0)
-    return found
-
-
-def exceeded_now(state: State, gang: GangRecord, owner: Owner) -> str:
-    """Return why an owner waits for a quota, as of now; ``""`` if it would fit. O(members).
-
-    The reason that is kept is of when it was asked. It is asked again once its turn may have come.
-    """
-    quotas, info = state.records.quotas, gang.infos.get(GroupKey(owner))
-    if info is not None and info.was_scheduled:
-        return over_quota(state, gang, owner, info)[0]
-    return quotas.exceeded_by({}, dict(claims(state, gang, info)))
+                more[name] = more.get(name, 0) + amount - now.get(name, 0)
+    return quotas.exceeded_by({}, claimed), more
 
 
 @final
@@ -82,7 +78,8 @@ class Order:
         self._ahead = ahead
         self._waiting: set[Account] | None = None
         self._next: dict[Account, list[Account]] = {}
-        self._over: dict[tuple[Account, str], list[Account]] = {}
+        self._over: dict[tuple[Account, tuple[str, ...]], list[Account]] = {}
+        self._waits: dict[Hashable, tuple[str, QueueTurn | None]] = {}
 
     def ahead(self, gang: GangRecord) -> int:
         """Return the number of gangs before one. O(log n), and O(n log n) for the first one."""
@@ -93,7 +90,7 @@ class Order:
     def turn(self, gang: GangRecord) -> QueueTurn | None:
         """Return how the queue of a gang stands that is tried once it is its turn.
 
-        None if no queue is before its own. The cost is that of ``held_up``.
+        None if no queue is before its own. The cost is that of ``waits``.
         """
         owner = next(iter(owners_of(gang)))
         queue = self._queue_of(owner)
@@ -102,8 +99,11 @@ class Order:
             return None
         return _turn(queue, wanted(self._state, gang, owner), behind=behind)
 
-    def held_up(self, gang: GangRecord, owner: Owner, reason: str) -> QueueTurn | None:
-        """Return how the queue of a gang stands that waits for a quota; None if nothing is to say.
+    def waits(self, gang: GangRecord, owner: Owner) -> tuple[str, QueueTurn | None]:
+        """Return why an owner waits for a quota, and how its queue stands if that says more.
+
+        Both are as of now. The reason that is kept is of when the owner was asked, and it is not
+        asked again before its turn may have come. Those that ask for the same have one answer.
 
         Runtime complexity: O(members + depth x resources), and once O(gangs that wait x depth +
         queues beside its path).
@@ -111,22 +111,29 @@ class Order:
         Args:
             gang: The gang.
             owner: The group of it that waits, or the gang itself.
-            reason: Why it waits.
         """
+        line = self._state.records.quotas.line_of(owner)
+        found = self._waits.get(line)
+        if found is None:
+            now, more = _asked(self._state, gang, owner)
+            reason = now or self._state.records.quotas.reason(owner)
+            turn = None if reason.endswith(TOO_LARGE) else self._held_up(owner, more)
+            found = self._waits[line] = reason, turn
+        return found
+
+    def _held_up(self, owner: Owner, more: Mapping[str, int]) -> QueueTurn | None:
         queue = self._queue_of(owner)
-        if queue is None or reason.endswith(TOO_LARGE):
-            return None
-        more = wanted(self._state, gang, owner)
-        if self._is_capped(owner, more):
+        if queue is None or self._is_capped(owner, more):
             return None
         lacks = {name: amount for name, amount in more.items() if amount > queue.left(name)}
         limit, short = _reached(queue, lacks)
         if limit is not None:
             return _turn(queue, more, limit)
-        borrowers, behind = tuple(self._borrowers(queue, short)), self._behind(queue)
+        borrowers, others = self._borrowers(queue, short)
+        behind = self._behind(queue)
         if not borrowers and behind is None:
             return None
-        return _turn(queue, more, None, borrowers, behind)
+        return _turn(queue, more, None, borrowers, others, behind)
 
     def _queue_of(self, owner: Owner) -> Account | None:
         quotas = self._state.records.quotas
@@ -144,31 +151,30 @@ class Order:
             if amount > 0
         )
 
-    def _borrowers(self, queue: Account, lacks: Iterable[str]) -> Iterable[OtherQueue]:
-        """Yield the queues beside a path that use more than their nominal, the nearest first."""
-        lacks = tuple(lacks)
-        for side in queue.path:
+    def _borrowers(
+        self, queue: Account, lacks: tuple[str, ...]
+    ) -> tuple[tuple[OtherQueue, ...], int]:
+        """Return the first queues beside a path over their nominal, and how many more there are."""
+        found: list[OtherQueue] = []
+        count = 0
+        for side in queue.path if lacks else ():
             if side.parent is None:
-                return
-            found = dict[Account, None]()
-            for name in lacks:
-                found |= dict.fromkeys(self._over_nominal(side.parent, name))
-            found.pop(side, None)
-            for each in sorted(found, key=_by_share):
-                over = {name: each.over(name) for name in lacks if each.over(name) > 0}
-                yield OtherQueue(
-                    each.name,
-                    as_number(each.share()),
-                    side.name,
-                    as_number(side.share()),
-                    Resources.from_milli(over),
-                )
+                break
+            over = self._over_nominal(side.parent, lacks)
+            count += len(over) - (side in over)
+            for each in (one for one in over if one is not side):
+                if len(found) == QueueTurn.MOST_NAMED:
+                    break
+                found.append(_borrower(each, side, lacks))
+        return tuple(found), count - len(found)
 
-    def _over_nominal(self, parent: Account, name: str) -> list[Account]:
-        known = self._over.get((parent, name))
+    def _over_nominal(self, parent: Account, lacks: tuple[str, ...]) -> list[Account]:
+        """Return the queues below one that use more than their nominal, the largest share first."""
+        known = self._over.get((parent, lacks))
         if known is None:
-            known = [each for each in parent.children if each.has_part and each.over(name) > 0]
-            self._over[parent, name] = known
+            parts = (each for each in parent.children if each.has_part)
+            over = [each for each in parts if any(each.over(name) > 0 for name in lacks)]
+            known = self._over[parent, lacks] = sorted(over, key=_by_share)
         return known
 
     def _behind(self, queue: Account) -> OtherQueue | None:
@@ -212,6 +218,7 @@ def _turn(
     asked: Iterable[str],
     limit: ReachedLimit | None = None,
     borrowers: tuple[OtherQueue, ...] = (),
+    others: int = 0,
     behind: OtherQueue | None = None,
 ) -> QueueTurn:
     names = [name for name in asked if name in queue.resources]
@@ -225,6 +232,7 @@ def _turn(
         _amounts(nominal),
         limit,
         borrowers,
+        others,
         behind,
     )
 
@@ -260,6 +268,12 @@ def _reached(
 def _amounts(given: Mapping[str, int]) -> Resources:
     """Return amounts in which zeros are named."""
     return with_zeros(Resources.from_milli(given), given)
+
+
+def _borrower(account: Account, side: Account, lacks: Iterable[str]) -> OtherQueue:
+    over = {name: account.over(name) for name in lacks if account.over(name) > 0}
+    shares = as_number(account.share()), as_number(side.share())
+    return OtherQueue(account.name, shares[0], side.name, shares[1], Resources.from_milli(over))
 
 
 def _by_share(account: Account) -> tuple[float, int]:

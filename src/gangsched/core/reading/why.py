@@ -18,7 +18,7 @@ from gangsched.core.admission.reclaim import owners_of
 from gangsched.core.moves import notices
 from gangsched.core.placement.pinned import holding_by_leaf
 from gangsched.core.preemption import nominations
-from gangsched.core.reading.order import Order, exceeded_now
+from gangsched.core.reading.order import Order
 from gangsched.core.records.gang import GangRecord, PodRecord, QueuePlace, by_seq
 from gangsched.core.state import State
 from gangsched.errors import UnknownPodError
@@ -361,8 +361,7 @@ def _why_gang(
         over = next(filter(quotas.reason, owners_of(gang)), None)
         denial, turn = gang.denial, None
         if over is not None:
-            denial = exceeded_now(state, gang, over) or quotas.reason(over)
-            turn = (order or Order(state)).held_up(gang, over, denial)
+            denial, turn = (order or Order(state)).waits(gang, over)
         denial = denial.removeprefix(waits_for(group or "", ""))  # for the others it waits
         return NotAdmitted(denial + next(filter(None, old), "") + _barred(state, gang), turn)
     if gang.place is QueuePlace.NOMINATED:  # victims may have ended since it was settled
