@@ -185,7 +185,10 @@ def test_log_of_a_run_can_be_replayed_without_naming_the_policy() -> None:
     ("words", "said"),
     [
         (("--half-life", "1h"), "--half-life has no meaning with --policy gang"),
-        (("--policy", "fair", "--half-life", "0"), "--half-life: expected a duration above 0, got '0'"),
+        (
+            ("--policy", "fair", "--half-life", "0"),
+            "--half-life: expected a duration above 0, got '0'",
+        ),
         (("--policy", "fair", "--order", "creation"), "--order has no meaning with --policy fair"),
     ],
 )

@@ -112,7 +112,7 @@ class Order:
             gang: The gang.
             owner: The group of it that waits, or the gang itself.
         """
-        line = self._state.records.quotas.line_of(owner)
+        line = self._state.records.quotas.waiters.line_of(owner)
         found = self._waits.get(line)
         if found is None:
             now, more = _asked(self._state, gang, owner)

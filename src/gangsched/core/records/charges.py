@@ -212,10 +212,6 @@ class Charges:
         if key in self._waiting:
             self.waiters.put(key, gang, self.waiters.line_of(key)[1])
 
-    def line_of(self, key: Owner) -> Hashable:
-        """Return what is equal for owners that wait for the same; the owner otherwise. O(1)."""
-        return self._waiters.alike(key)
-
     def note_tried(self, key: Owner, demand: Hashable) -> None:
         """Note that an owner looks for victims: those like it need not, as things are. O(1).
 
