@@ -251,6 +251,10 @@ def test_weights_of_quotas_beside_the_shares_of_a_plugin_are_refused() -> None:
     heavy = Quota(name="a", nominal={"cpu": 1}, weight=2.0)
     with pytest.raises(ProfileError, match="weights of quotas"):
         Scheduler(InMemoryCluster(), Profile(FairShare({}), *others), quotas=[heavy])
+    scheduler = Scheduler(InMemoryCluster(), Profile(FairShare({}), *others))
+    with pytest.raises(ProfileError, match="weights of quotas"):
+        scheduler.set_quotas([heavy], now=0.0)
+    assert not scheduler.quotas()
 
 
 def _of_queue(name: str, queue: str, cpus: int, **more: Any) -> Pod:

@@ -20,7 +20,7 @@ from gangsched.protocols import ClusterState
 from gangsched.quantity import is_seconds
 from gangsched.values.checks import check_cluster
 
-__all__ = ["checked_settings"]
+__all__ = ["checked_settings", "quotas_beside"]
 
 
 def checked_settings(
@@ -68,10 +68,6 @@ def checked_settings(
     expected = "a function from a Pod to a Membership or None"
     _check(callable(membership), "membership", membership, expected)
     check_cluster(cluster)
-    found = as_quotas(quotas)
-    weighted = [quota.name for quota in found if quota.weight != 1.0]
-    if weighted and callable(getattr(profile.queue_sort, "share", None)):
-        raise ProfileError("share", f"expected no weights of quotas beside it, got {weighted}")
     return SchedulerSettings(
         cluster=cluster,
         profile=profile,
@@ -85,10 +81,24 @@ def checked_settings(
         group_grace=group_grace,
         strict_priorities=strict_priorities,
         can_evict=preemption is not None if can_evict is None else can_evict,
-        quotas=found,
+        quotas=quotas_beside(profile, quotas),
         history=_as_history(history),
         levels=as_levels(levels),
     )
+
+
+def quotas_beside(profile: Profile, quotas: Iterable[Quota]) -> tuple[Quota, ...]:
+    """Return quotas that a profile goes with.
+
+    Raises:
+        InvalidValueError: The quotas are malformed, or make up no trees.
+        ProfileError: A plugin says what the share of an account is, and so do weights of quotas.
+    """
+    found = as_quotas(quotas)
+    weighted = [quota.name for quota in found if quota.weight != 1.0]
+    if weighted and callable(getattr(profile.queue_sort, "share", None)):
+        raise ProfileError("share", f"expected no weights of quotas beside it, got {weighted}")
+    return found
 
 
 def _as_history(given: float | None) -> float | None:

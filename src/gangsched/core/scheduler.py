@@ -21,7 +21,7 @@ from attrs import evolve
 
 from gangsched.core import cycle, intake, snapshot
 from gangsched.core.admission import restarts
-from gangsched.core.arguments import checked_settings
+from gangsched.core.arguments import checked_settings, quotas_beside
 from gangsched.core.attempt import placing
 from gangsched.core.attempt.pending_members import demand_of
 from gangsched.core.moves import lost_nodes, pod_ends
@@ -48,7 +48,7 @@ from gangsched.model import GroupKey, Node, Pod, PodGroup
 from gangsched.options.backfill import Backfill
 from gangsched.options.levels import LevelsGiven
 from gangsched.options.preemption import Preemption
-from gangsched.options.quota import Quota, as_quotas
+from gangsched.options.quota import Quota
 from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.primitives.backoff import Backoff
 from gangsched.profile import Profile
@@ -220,9 +220,10 @@ class Scheduler(SchedulerView):
 
         Raises:
             InvalidValueError: *quotas* or *now* is malformed; nothing has changed.
+            ProfileError: See ``Scheduler``; nothing has changed.
             PluginError: A plugin raised.
         """
-        found = as_quotas(quotas)
+        found = quotas_beside(self._state.settings.profile, quotas)
         self._check_instant(now)
         data = self.snapshot()
         with self._call("set_quotas"):
@@ -286,7 +287,7 @@ class Scheduler(SchedulerView):
         now, until = ahead.span(self._now, now, until)
         for event in events:
             check_event(event)
-        found = None if quotas is None else as_quotas(quotas)
+        found = None if quotas is None else quotas_beside(self._state.settings.profile, quotas)
         ahead.check_budget(budget)
         self._call.refuse_inside("what_if")
         fork = ahead.look(self, self._state, now, ahead.Spending(budget))
