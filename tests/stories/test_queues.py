@@ -407,6 +407,26 @@ def test_quotas_are_replaced_while_pods_run_and_wait(way: Way) -> None:
     assert not story.scheduler.quotas()
 
 
+@each_way
+def test_gang_that_lacks_nodes_takes_back_once_the_quotas_say_so(way: Way) -> None:
+    full = evolve(A, nominal={"cpu": 0}), evolve(B, nominal={"cpu": 4})
+    story = shared(
+        evolve(ORG, nominal={"cpu": 4}),
+        *full,
+        way=way,
+        cpus=4,
+        preemption=Preemption(reclaim=Reclaim.NOMINAL),
+    )
+    pods(story, "b", *(f"b{n}" for n in range(4)))
+    add_gang(story, "g", 2, "a")
+    assert "does not fit" in str(story.scheduler.why("default/g"))
+    story.interrupt()
+    halves = [evolve(each, nominal={"cpu": 2}) for each in full]
+    story.set_quotas(ORG, *halves)
+    story.decide()
+    assert len(story.evicted) == 2
+
+
 def test_malformed_quotas_change_nothing() -> None:
     story = shared()
     with pytest.raises(InvalidValueError, match="parent"):

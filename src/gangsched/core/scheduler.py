@@ -230,6 +230,7 @@ class Scheduler(SchedulerView):
             fresh = _blank(evolve(self._state.settings, quotas=found))
             self._listed = snapshot.to_state(fresh, data).listed
             fresh.takers.renew(())
+            fresh.retry_at = now  # who may be evicted is another question now
             self._state, self._is_restored = fresh, True
         return self.rebuild(now=now)
 
