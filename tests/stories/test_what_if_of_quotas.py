@@ -135,8 +135,8 @@ def test_time_passes_with_the_other_quotas() -> None:
 @pytest.mark.parametrize(
     ("quotas", "message"),
     [
-        (7, "quotas must be a sequence of Quotas with different names, got 7"),
-        ([A], "parent must be the name of a quota: it is the parent of a, got 'org'"),
+        (7, "quotas must be a sequence of Quotas, got 7"),
+        ([A], "quotas[0].parent must be the name of a quota, got 'org'"),
     ],
 )
 def test_malformed_quotas_of_a_question_are_named(quotas: Any, message: str) -> None:

@@ -703,7 +703,7 @@ OF_KUEUE: Final = (
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("large", f"exceeded quota a: requested {GPU}=6, used {GPU}=0, limited {GPU}=5"),
+        ("large", f"exceeded quota a: requested {GPU}=6, used {GPU}=4, limited {GPU}=5"),
         ("lost", "queue team/gone does not exist"),
         ("small", "on node-000"),
     ],

@@ -117,8 +117,8 @@ class QueueTurn:
 
 
 def _share(share: float) -> str:
-    """Return a share with two decimals, or with the digit that tells a small one from 0."""
-    return f"{share:.1g}" if 0 < share < 0.005 else f"{share:.2f}"
+    """Return a share with two decimals; a small one is told from 0."""
+    return "<0.01" if 0 < share < 0.005 else f"{share:.2f}"
 
 
 def _quantities(given: Resources) -> str:

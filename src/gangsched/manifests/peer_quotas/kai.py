@@ -75,8 +75,8 @@ def _queue(document: Field, drafts: Drafts) -> Draft:
     if weights:
         draft.weight = weights[0]
         if len(set(weights)) > 1:
-            sentence = f"overQuotaWeight is {draft.weight:g} for all resources here"
-            drafts.note(document, sentence)
+            first = str(draft.weight).removesuffix(".0")
+            drafts.note(document, f"overQuotaWeight is {first} for all resources here")
     drafts.note_rest(resources, document, *_UNITS)
     drafts.note_rest(spec, document, "displayName", "parentQueue", "resources")
     return draft
