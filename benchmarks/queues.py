@@ -111,12 +111,15 @@ class World:
         self.decide()
 
 
-def world(quotas: Iterable[Quota], queues: int, pending: int, history: float | None) -> World:
+def world(
+    quotas: Iterable[Quota], queues: int, pending: int, *, reclaim: bool = False, **more: float
+) -> World:
     """Return a full cluster with so many gangs."""
     cluster = InMemoryCluster()
     for number in range(_NODES):
         cluster.apply(NodeAdded(make_node(f"n{number}", cpu=4)))
-    scheduler = presets.gang(cluster, quotas=quotas, history=history)
+    policy = Preemption(reclaim=Reclaim.FAIR) if reclaim else None
+    scheduler = presets.gang(cluster, quotas=quotas, preemption=policy, **more)
     made = World(cluster, scheduler, count(1))
     for number in range(pending):
         queue = f"q{number % queues}" if queues else None
@@ -130,10 +133,12 @@ def worlds(pending: int) -> dict[str, World]:
     """Return the worlds that are compared."""
     one = [Quota(name="q0", nominal={"cpu": 4 * _NODES})]
     return {
-        "no quotas": world([], 0, pending, None),
-        "one queue": world(one, 1, pending, None),
-        "1,000 queues": world(tree(), _QUEUES, pending, None),
-        "1,000 queues, history": world(tree(), _QUEUES, pending, 86_400.0),
+        "no quotas": world([], 0, pending),
+        "one queue": world(one, 1, pending),
+        "one queue, reclaim": world(one, 1, pending, reclaim=True),
+        "1,000 queues": world(tree(), _QUEUES, pending),
+        "1,000 queues, history": world(tree(), _QUEUES, pending, history=86_400.0),
+        "1,000 queues, reclaim": world(tree(), _QUEUES, pending, reclaim=True),
     }
 
 
@@ -202,6 +207,7 @@ def main() -> None:
         ("one queue", "no quotas", None),
         ("1,000 queues", "one queue", 2.0),
         ("1,000 queues, history", "one queue", 2.0),
+        ("1,000 queues, reclaim", "one queue, reclaim", 2.0),
     ]
     for name, beside, bound in cases:
         one, other = list[float](), list[float]()

@@ -16,7 +16,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from types import TracebackType
 from typing import Any, final
 
@@ -168,10 +168,12 @@ class AccountTrial:
         self.targets: Sequence[tuple[Owner, Resources]] = targets
         self._names: frozenset[str] = frozenset(n for _key, amounts in targets for n in amounts)
         self._short_of: frozenset[str] = frozenset()
+        self._over: frozenset[str] | None = None  # as long as nothing is lifted or landed
         self.lacks_share: bool = False
 
     def __enter__(self) -> AccountTrial:
         self._quotas.pretend(self.targets)
+        self._over = None
         self.lacks_share = not self.fits()
         return self
 
@@ -189,32 +191,41 @@ class AccountTrial:
 
     def fits(self) -> bool:
         """Return whether the accounts take the preemptor. O(accounts x depth x resources)."""
-        return not any(True for _name in self._exceeded())
+        return not self._exceeded()
 
-    def _exceeded(self) -> Iterable[str]:
-        for owner, amounts in self.targets:
-            for account in self._quotas.accounts_of(owner):
-                for name in amounts:
-                    if account.is_exceeded(name):
-                        yield name
+    def _exceeded(self) -> frozenset[str]:
+        """Return the resources in which an account of the preemptor is exceeded."""
+        if self._over is None:
+            self._over = frozenset(
+                name
+                for owner, amounts in self.targets
+                for account in self._quotas.accounts_of(owner)
+                for name in amounts
+                if account.is_exceeded(name)
+            )
+        return self._over
 
     def lift(self, records: Iterable[PodRecord]) -> None:
         """Count what pods hold as given back. O(pods)."""
+        self._over = None
         for record in records:
             self._quotas.lift(record.owner, record.pod.requests, 1)
 
     def land(self, records: Iterable[PodRecord]) -> None:
         """Count what pods hold again. O(pods)."""
+        self._over = None
         for record in records:
             self._quotas.lift(record.owner, record.pod.requests, -1)
 
     def drop(self, gang: GangRecord) -> None:
         """Count what is kept for a nominated gang as given back. O(groups)."""
+        self._over = None
         for owner in owners_of(gang):
             self._quotas.ignore_reserved(owner)
 
     def keep(self, gang: GangRecord) -> None:
         """Count again what is kept for a nominated gang. O(groups)."""
+        self._over = None
         for owner in owners_of(gang):
             self._quotas.heed_reserved(owner)
 
@@ -223,13 +234,13 @@ class AccountTrial:
         if not self._may_yield(gang):
             return False
         used = {name for record in records for name in record.pod.requests}
-        names = used & {*self._short_of, *self._exceeded()}
+        names = used & (self._short_of | self._exceeded())
         queues = {self._quotas.queue_of(owner) for owner in owners_of(gang)}
         by_name: Any = self._quotas.tree.by_name
         others = [by_name[queue] for queue in sorted(queues) if by_name.get(queue) is not self._own]
         return all(self._may_reclaim(each, names, records) for each in others)
 
-    def _may_reclaim(self, victim: Account, names: set[str], records: Sequence[PodRecord]) -> bool:
+    def _may_reclaim(self, victim: Account, names: Set[str], records: Sequence[PodRecord]) -> bool:
         own = self._own
         assert own is not None
         tree = self._quotas.tree
