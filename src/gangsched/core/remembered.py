@@ -217,7 +217,7 @@ REMEMBERED: Final[Mapping[str, Fields]] = {
         written={"_charges": "SnapshotRow.charges", "_waiting": "SnapshotRow.over_quota"},
         derived="_accounts _charged _held _queue waiters",
         made="is_used tree",
-        dropped="_ahead _changed _lifted _pretended _returned _tried",
+        dropped="_ahead _changed _lifted _pretended _returned _tried _tried_before",
     ),
     # The queue, and pods that wait on permit ----------------------------------------------------
     "Queue": Fields(

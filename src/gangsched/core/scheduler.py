@@ -232,6 +232,7 @@ class Scheduler(SchedulerView):
             fresh.takers.renew(())
             fresh.retry_at = now  # who may be evicted is another question now
             self._state, self._is_restored = fresh, True
+            nominations.lapse_exceeded(fresh, "the quotas were replaced")
         return self.rebuild(now=now)
 
     def allow_evictions(self) -> None:

@@ -32,6 +32,7 @@ from gangsched.resources import NOTHING, Resources
 __all__ = [
     "AccountTrial",
     "may_gain",
+    "may_give",
     "may_give_way",
     "may_reclaim",
     "may_yield",
@@ -68,7 +69,7 @@ def may_reclaim(state: State, queue: str, asked: Resources = NOTHING) -> bool:
     policy, own = state.settings.preemption, state.records.quotas.tree.by_name.get(queue)
     if policy is None or policy.reclaim is None or own is None:
         return False
-    if own.quota.reclaim_from is ReclaimFrom.NEVER:
+    if own.quota.reclaim_from is ReclaimFrom.NEVER or not own.has_part:
         return False
     return any(may_gain(state, side, asked) for side in own.path)
 
@@ -89,6 +90,7 @@ def may_gain(state: State, side: Account, asked: Resources = NOTHING) -> bool:
     is_fair = policy is not None and policy.reclaim is Reclaim.FAIR
     if side.keeps_some:
         asked = NOTHING  # how much of it the account draws depends on what its queues keep
+    room = 0 if side.keeps_some else -1
     others = [each for each in side.parent.children if each is not side]
     lent = {n for each in others for n in asked or each.drawn if each.over(n) > 0}
     if not lent:
@@ -96,7 +98,7 @@ def may_gain(state: State, side: Account, asked: Resources = NOTHING) -> bool:
     if asked:
         fits = all(side.over(n) + more <= 0 for n, more in asked.items() if n in side.resources)
     else:
-        fits = any(side.over(n) < 0 for n in lent)
+        fits = any(side.over(n) <= room for n in lent)
     if fits or not is_fair:
         return fits
     for name, amount in asked.items():
@@ -122,6 +124,33 @@ def may_yield(state: State, reach: Reach) -> Callable[[GangRecord], bool]:
     return may
 
 
+def may_give(state: State, reach: Reach) -> Callable[[GangRecord], bool]:
+    """Return what says whether a gang may go for one of a reach, as far as nominals say now.
+
+    A search for victims only takes from queues, so those that are not over never will be.
+    """
+    quotas = state.records.quotas
+    by_name = quotas.tree.by_name
+    own = None if reach.queue is None else by_name.get(reach.queue)
+    known: dict[str, bool] = {}
+
+    def is_over(victim: Account | None) -> bool:
+        if own is None or victim is None or victim is own:
+            return True
+        below = [each for each in victim.path if each.name not in own.names]
+        return all(any(each.over(name) > 0 for name in each.resources) for each in below)
+
+    def may(gang: GangRecord) -> bool:
+        for queue in map(quotas.queue_of, owners_of(gang)):
+            if queue not in known:
+                known[queue] = is_over(by_name.get(queue))
+            if not known[queue]:
+                return False
+        return True
+
+    return may
+
+
 def may_give_way(state: State, reach: Reach, gang: GangRecord, priority: int) -> bool:
     """Return whether a nominated gang loses its nodes to one of a reach.
 
@@ -133,7 +162,7 @@ def may_give_way(state: State, reach: Reach, gang: GangRecord, priority: int) ->
 def _may_yield(own: Account | None, victim: Account | None, priority: int, below: int) -> bool:
     if victim is own:
         return priority < below
-    if own is None or victim is None or own.root is not victim.root:
+    if own is None or victim is None or own.root is not victim.root or not own.has_part:
         return False
     kind = own.quota.reclaim_from
     if kind is ReclaimFrom.ANY:

@@ -17,7 +17,7 @@ from typing import Final, final
 
 from attrs import define, evolve, field
 
-from gangsched.core.admission.reclaim import may_give_way, may_yield
+from gangsched.core.admission.reclaim import may_give, may_give_way, may_yield
 from gangsched.core.preemption.surplus import Extra, surplus
 from gangsched.core.queue.demand import Reach
 from gangsched.core.records.gang import GangRecord, by_seq
@@ -96,9 +96,9 @@ def eviction_units(state: State, reach: Reach, besides: GangRecord) -> list[Evic
     What has just begun is left out, and the state notes when that ends.
     """
     found: list[EvictionUnit] = []
-    yields = may_yield(state, reach)
+    yields, gives = may_yield(state, reach), may_give(state, reach)
     for gang in state.records.gangs.values():
-        if gang is besides or not gang.on_nodes or not yields(gang):
+        if gang is besides or not gang.on_nodes or not (yields(gang) and gives(gang)):
             continue
         if _has_just_begun(state, gang):
             continue

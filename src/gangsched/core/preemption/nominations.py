@@ -52,6 +52,7 @@ __all__ = [
     "conclude",
     "end",
     "lapse",
+    "lapse_exceeded",
     "lend",
     "next_deadline",
     "note_evicted",
@@ -236,6 +237,13 @@ def end(
     if reason:
         pods = tuple([uid for uid in named if uid in state.records.pods])
         state.call.out.append(NominationLapsed(nomination.group, pods, reason))
+
+
+def lapse_exceeded(state: State, reason: str) -> None:
+    """Let the nominations lapse of gangs whose accounts do not have what is kept for them."""
+    for nomination in state.nominations:
+        if _lacks_share(state, nomination.gang):
+            lapse(state, nomination, reason)
 
 
 def lapse(

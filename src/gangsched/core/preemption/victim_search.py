@@ -158,7 +158,7 @@ class _Finder:
                     held[domain] += 1
                     within[domain][unit] = None
         order = sorted(domains, key=lambda domain: (-held[domain], str(domain)))
-        if self._accounts is not None and self._accounts.lacks_share:
+        if self._accounts is not None:
             for domain in order:  # what others give back is of use wherever they are
                 within[domain] |= dict.fromkeys(units)
         return [(domain, list(within[domain])) for domain in order]

@@ -180,15 +180,15 @@ class Account:
             past: What counts as drawn if it is more than what is drawn now.
             among: The resources that count; None for all.
         """
-        amount = 0.0
+        amount, weight = 0.0, self.quota.weight
         if self.parent is not None and self.has_part:
             for name in {**self.drawn, **past} if among is None else among:
                 over = max(self.drawn.get(name, 0), past.get(name, 0)) - self.pool(name)
                 lendable = self.parent.most(name)
                 if over > 0 and lendable > 0:
-                    amount = max(amount, over / lendable)
-        weight = self.quota.weight
-        return (0.0, amount / weight) if weight else (float(amount > 0), amount)
+                    # rounded once, so shares that are equal are equal here
+                    amount = max(amount, over / (lendable * (weight or 1.0)))
+        return (0.0 if weight else float(amount > 0), amount)
 
     def mean(self, now: float, half_life: float) -> dict[str, float]:
         """Return the mean of what it drew up to an instant. O(resources)."""

@@ -90,6 +90,7 @@ class Charges:
         "_queue",
         "_returned",
         "_tried",
+        "_tried_before",
         "_waiting",
         "is_used",
         "tree",
@@ -110,7 +111,9 @@ class Charges:
         self._waiting: dict[Owner, str] = {}
         self.waiters: Waiters = Waiters(self.tree.path_of, self.tree.share)
         self._ahead: set[Owner] = set()
+        # who has looked for victims, as things are, and before that since nodes could take more
         self._tried: dict[tuple[LineKey, Hashable], None] = {}
+        self._tried_before: dict[tuple[LineKey, Hashable], None] = {}
         self._returned: dict[str, None] = {}
 
     # Owners -------------------------------------------------------------------------------------
@@ -232,7 +235,7 @@ class Charges:
 
     def forget_tried(self) -> list[GangRecord]:
         """Let owners look for victims again that did; return the first gangs of their lines."""
-        tried, self._tried = self._tried, {}
+        tried, self._tried, self._tried_before = self._tried_before | self._tried, {}, {}
         firsts = [self.waiters.first(line) for line, _demand in tried]
         return [gang for gang in firsts if gang is not None]
 
@@ -462,7 +465,9 @@ class Charges:
             self._note_returned(key)
 
     def _note(self, key: Owner) -> None:
-        self._tried.clear()
+        if self._tried:
+            self._tried_before |= self._tried
+            self._tried = {}
         for account in self._accounts.get(key, ()):
             self._changed[account.name] = None
 
